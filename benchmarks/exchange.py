@@ -66,7 +66,7 @@ class Count:
         context.notify_at()
 
     def on_notify(self, context: Context) -> None:
-        """Tell and begin anew."""
+        """Tell and restart from scratch."""
         context.send(pa.record_batch([[self.rows], [self.sum]], schema=COUNTS))
         self.rows = self.sum = 0
 

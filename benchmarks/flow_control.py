@@ -31,7 +31,7 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def slow(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Ten milliseconds for a batch, whatever its size; one row goes on."""
+    """Ten milliseconds for a batch, whatever its size; one row continues."""
     sleep(SINK_SECONDS)
     return batch.slice(0, 1)
 

@@ -3,7 +3,7 @@
     .venv/bin/python -m benchmarks.trip_counts
 
 One JSON line per case. The driving process and both workers are threads of this process here, each with its
-own mesh and the loop that it has in a process, and exactly one of them goes on at a time: until it would
+own mesh and the loop that it has in a process, and exactly one of them continues at a time: until it would
 sleep, which is counted, as are the packets, the messages in them, and the batches of progress with their
 changes. No clock is asked. What each of these takes is measured by ``benchmarks.trips``.
 """
@@ -40,7 +40,7 @@ _END_SECONDS_MAX = 10
 
 
 class Turns:
-    """Lets one member at a time go on, in turn, from one sleep to the next."""
+    """Lets one member at a time continue, in turn, from one sleep to the next."""
 
     def __init__(self, members: int) -> None:
         self._members = members
@@ -57,7 +57,7 @@ class Turns:
             self._changed.wait_for(lambda: self._turn == member or self.is_over)
 
     def sleep(self, member: int, has_news: Callable[[], bool], seconds: float) -> bool:
-        """Let the others go on until there is news; False where nobody has any, and this one waits least."""
+        """Let the others continue until there is news; False where none has any, and this one waits least."""
         with self._changed:
             self._seconds[member] = seconds
             while not (is_heard := has_news()) and not self.is_over:
@@ -79,7 +79,7 @@ class Turns:
                 self._pass_on(member)
 
     def end(self) -> None:
-        """Let all go on at once."""
+        """Let all continue at once."""
         with self._changed:
             self.is_over = True
             self._changed.notify_all()

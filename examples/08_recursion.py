@@ -20,7 +20,7 @@ class Fib:
     summaries = {("calls", "answers"): (times.turn(),)}
 
     def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:
-        """Calls go on at the time at which they arrived; an answer is a return to the same stack."""
+        """Calls continue at the time at which they arrived; an answer is a return to the same stack."""
         _, stack = context.time[0]
         for n in batch["n"].to_pylist():
             if n < 2:

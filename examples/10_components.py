@@ -1,6 +1,6 @@
 """Connected components of a graph that grows: what ``pointstamp.graphs`` has ready.
 
-Edges arrive in epochs; each epoch puts out the vertices whose component has changed. Kept by
+Edges arrive in epochs; each epoch emits the vertices whose component has changed. Kept by
 vertex, these changes are the components of all edges so far. Nothing is computed again for what did not
 change.
 """

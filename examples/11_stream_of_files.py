@@ -1,8 +1,8 @@
 """A query that keeps running: it follows a folder as files arrive, and a worker's crash leaves no trace.
 
-Each file is an epoch. An epoch is published when it is complete and saved, whole and once. The query goes on
-from its last snapshot when a worker dies, and when the program itself is started again. It is the same on
-Spark, with ``flow.start(spark, ...)``.
+Each file is an epoch. An epoch is published when it is complete and saved, whole and once. The query
+continues from its last snapshot when a worker dies, and when the program itself is started again. It is the
+same on Spark, with ``flow.start(spark, ...)``.
 """
 
 import os

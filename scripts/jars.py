@@ -2,7 +2,7 @@
 
 ``requirements/jars/NAME.xml`` names the jars for Maven, which looks where its own settings say, and
 ``requirements/jars/NAME.sha256`` says what each of them is. They are kept in ``.jars/NAME``, and got once.
-``--write`` writes the checksums anew, after a version was changed.
+``--write`` writes the checksums again, after a version was changed.
 """
 
 import fcntl

@@ -165,7 +165,7 @@ def past(browser: WebDriver, folder: Path) -> None:
                 time.sleep(0.5)
                 if epoch == 30:
                     os.kill(query.workers()[0][1], signal.SIGKILL)
-            until(browser, lambda: "went on" in "".join(texts(browser, "#restarts li")))
+            until(browser, lambda: "continued" in "".join(texts(browser, "#restarts li")))
             query.processAllAvailable()
             time.sleep(1.5)
             resize(browser, 1280, 1430)

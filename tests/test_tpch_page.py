@@ -1,7 +1,7 @@
 """docs/tpch.md shows the figures that were measured.
 
 - the page is what benchmarks/sql/page.py makes of the lines of a run;
-- a run goes on where it was stopped, tells what failed, and its lines have all that the page shows.
+- a run continues where it was stopped, tells what failed, and its lines have all that the page shows.
 """
 
 import argparse

@@ -4,7 +4,7 @@
 
 A uniform graph of 1,000,000 vertices and 5,000,000 edges, one worker in this process. One JSON line:
 ``first_s`` from the edges in Arrow to all ranks in Arrow, ``epoch_ms`` the median of an epoch, with the ranks
-that changed (``rows``) put out. Beside them, in the same run and for the graph as it is at the end,
+that changed (``rows``) emitted. Beside them, in the same run and for the graph as it is at the end,
 ``igraph_s`` (PRPACK) and ``scipy_s`` (power iterations of a sparse matrix, made of the edges, until they are
 as near as ours), each from scratch; ``times_igraph`` and ``times_scipy`` say how many epochs of ours go into
 one of theirs. All are seconds of the processor, so that they say the same beside other work. Every rank after

@@ -5,8 +5,8 @@
         [--change 100] [--again]
 
 Every cell that is asked for and not in ``results.jsonl`` yet is run, one after the other, and its line is
-added there, so that a run that was interrupted goes on where it was. ``outcome`` is *done*, *timed out*, *too
-large* or *failed*; ``seconds`` are those of the clock, ``processor_s`` those of the processor for all
+added there, so that a run that was interrupted continues where it was. ``outcome`` is *done*, *timed out*,
+*too large* or *failed*; ``seconds`` are those of the clock, ``processor_s`` those of the processor for all
 processes of a cell; ``checked`` says whether the answer is that of the oracle, igraph's, scipy's or numpy's,
 ``off`` how far the worst value is off, of itself. With ``--epochs`` so many epochs of ``--change`` inserts
 and as many deletes come after the load (``epochs``), and the line has the ``measure`` *epochs of 100*.

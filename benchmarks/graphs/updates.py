@@ -9,7 +9,7 @@ by the second. Then each epoch inserts and deletes so many edges: ``epoch_ms`` i
 to having the change of the answer, ``again_x`` how often that fits into the peer's time from scratch, and
 ``solve_x`` into its time for the answer alone, with its graph made beforehand. These are seconds of the
 processor, so that they say the same beside other work. With ``--processes`` the same is run in so many, by
-the clock, where ``epoch_ms`` is the median time between the results of two epochs. What was put out, added
+the clock, where ``epoch_ms`` is the median time between the results of two epochs. What was emitted, added
 up, is compared with the peer's answer at the end.
 """
 

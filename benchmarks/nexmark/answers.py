@@ -1,4 +1,4 @@
-"""The answers of Nexmark's queries: what a run put out, added up, beside DuckDB's answer to all events."""
+"""The answers of Nexmark's queries: what a run emitted, added up, beside DuckDB's answer to all events."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -8,7 +8,7 @@ the clock stops at the result of the last. ``seconds`` is the best of two turns,
 than half a minute, ``median_ms`` and ``worst_ms`` say how long its epochs took. ``events_per_s`` counts all
 events, also those of inputs that a query does not read.
 
-What a run put out, added up, is compared with DuckDB's answer to all events at once. ``duckdb_seconds`` is
+What a run emitted, added up, is compared with DuckDB's answer to all events at once. ``duckdb_seconds`` is
 what DuckDB takes for that, once and from scratch, with all cores.
 """
 

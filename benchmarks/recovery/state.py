@@ -4,9 +4,9 @@
 
 The state is a running count by key. One JSON line per size: what it takes the operator to hand its state over
 (``take_ms``: the flow stands still for that long), and to make it durable beside the flow (``write_ms``), for
-a whole snapshot and for one of what changed; ``restore_ms`` from bytes to an operator that goes on, whole and
-changes together. ``ratio`` is the bytes of the changes by those of the whole; ``limit_ms`` what writing as
-many bytes with one ``fsync`` takes. The restored counts are compared with those before.
+a whole snapshot and for one of what changed; ``restore_ms`` from bytes to an operator that continues, whole
+and changes together. ``ratio`` is the bytes of the changes by those of the whole; ``limit_ms`` what writing
+as many bytes with one ``fsync`` takes. The restored counts are compared with those before.
 """
 
 import argparse

@@ -50,7 +50,7 @@ class Barrier:
         context.notify_at()
 
     def on_notify(self, context: Context) -> None:
-        """Go on to the next."""
+        """Continue to the next."""
         epoch, number = context.time
         if number + 1 < ROUNDS:
             context.notify_at((epoch, number + 1))

@@ -17,7 +17,7 @@ from pointstamp.progress.choosing import BroadcastKind
 
 
 def run(workers: int, epochs: int, kind: BroadcastKind, *, verify: bool) -> tuple[float, list[Any]]:
-    """The processor time of a run, and what it put out."""
+    """The processor time of a run, and what it emitted."""
     flow = Dataflow("count", broadcast=kind)
     flow.output("counts", flow.input("keys", "key long").count("key", running=True))
     rows = [[{"key": key} for key in range(workers)] for _ in range(epochs)]
@@ -38,7 +38,7 @@ def main() -> None:
         for kind in kinds:
             plain, expected = run(workers, asked.epochs, kind, verify=False)
             judged, found = run(workers, asked.epochs, kind, verify=True)
-            assert found == expected, "the judged run put out something else"
+            assert found == expected, "the judged run emitted something else"
             report(
                 f"verify, {workers} workers",
                 broadcast=kind,

@@ -1,9 +1,9 @@
-"""What a change of 1,000 rows costs a view of TPC-H, beside DuckDB and Spark working it out anew.
+"""What a change of 1,000 rows costs a view of TPC-H, beside DuckDB and Spark recomputing it.
 
     .venv/bin/python -m benchmarks.sql.tpch [--scale 0.3] [--only q1 q2 ...] [--epochs 20] [--without-spark]
 
 One JSON line for each query is added to ``results.jsonl`` beside this file, or where ``--results`` says; a
-query that has a line there for its scale is not run again, so a run that was stopped goes on. A query that
+query that has a line there for its scale is not run again, so a run that was stopped continues. A query that
 fails is told, and the others are run. At the end docs/tpch.md is made of all lines. At scale 0.3 all queries
 are reckoned to take a quarter of an hour on two idle cores, mostly to make and to load tables.
 

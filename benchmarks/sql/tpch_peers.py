@@ -1,4 +1,4 @@
-"""DuckDB and Spark working a query of TPC-H out anew, over the tables that a folder has as Parquet files.
+"""DuckDB and Spark working a query of TPC-H out again, over the tables that a folder has as Parquet files.
 
 Both have two threads. DuckDB has the rows in tables of its own, Spark reads the files. Of a few turns the
 best counts, in wall time and in the processor's time.

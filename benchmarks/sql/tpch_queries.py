@@ -1,7 +1,7 @@
 """The 22 queries of TPC-H with the constants by which they are validated (section 2.4 of its specification).
 
 The words are those of the specification, and mean the same in Spark, DuckDB and here, but for three things.
-ORDER BY without LIMIT is left out, because a view has no order; with LIMIT it goes on until only one answer
+ORDER BY without LIMIT is left out, because a view has no order; with LIMIT it continues until only one answer
 is left. A ratio is one of doubles, because Spark divides decimals as decimals and DuckDB does not. And what
 the specification makes depend on the scale does: the share of Q11; small tables have smaller orders (Q18).
 """

@@ -95,7 +95,7 @@ def main() -> None:
 
 
 class Changes(pw.io.python.ConnectorSubject):  # type: ignore[misc]
-    """Sends the rows of one table, epoch by epoch, each when all tables are told to go on."""
+    """Sends the rows of one table, epoch by epoch, each when all tables are told to continue."""
 
     def __init__(self, epochs: list[list[dict[str, int]]], gate: "Gate") -> None:
         super().__init__()
@@ -118,7 +118,7 @@ class Changes(pw.io.python.ConnectorSubject):  # type: ignore[misc]
 
 
 class Gate:
-    """Lets all tables go on together when a result is there."""
+    """Lets all tables continue together when a result is there."""
 
     def __init__(self, parties: int) -> None:
         self._meet = threading.Barrier(parties)

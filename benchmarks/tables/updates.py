@@ -8,7 +8,7 @@ and maximum of the milliseconds from sending a change to having the result's, on
 processor's time: they tell more where others use the machine, too.
 ``aim_ms`` is for a million rows. ``duckdb_ms`` and ``polars_ms`` are the same query over what is there at the
 end, with two threads, the tables loaded beforehand: what recomputing costs each time. ``mb`` is the memory of
-the process after the last epoch, without the frames of the peers. What was put out, added up, is compared
+the process after the last epoch, without the frames of the peers. What was emitted, added up, is compared
 with DuckDB's result. For Pathway see ``pathway_peer.py``.
 """
 

@@ -3,8 +3,8 @@
 Of 50 events one is a person, three are auctions and 46 are bids, as everywhere that the benchmark is run
 (Tucker et al. 2002 describe it, Apache Beam its streams). Half of the bids go to one hot auction of the last
 hundred, three of four come from one hot bidder, prices are spread evenly by their logarithm, and some bids
-and auctions name an auction or a person that comes only later. Event times go on evenly, and are out of order
-within a bound.
+and auctions name an auction or a person that comes only later. Event times continue evenly, and are out of
+order within a bound.
 
 Everything is worked out in columns: ten million events take some seconds. Texts are drawn from small pools.
 """

@@ -6,7 +6,7 @@ in a folder that is named after the digest of the sources, and is taken only whi
 an edit is never hidden by what was compiled before it: until it is compiled again, Python runs the source.
 
 The variable ``POINTSTAMP_CORE`` of the environment decides otherwise: ``python`` runs the source in any case,
-``compiled`` refuses to go on without the compiled modules.
+``compiled`` refuses to continue without the compiled modules.
 """
 
 import os

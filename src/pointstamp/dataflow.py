@@ -289,7 +289,7 @@ class Dataflow:
         removed. ``on_epoch`` is called with each epoch and its tables as soon as it is complete.
 
         With a ``checkpoint``, a path, the run can be killed at any moment: called again with the same data,
-        it goes on from the last epoch that was saved there; other data is refused. ``on_epoch`` is then
+        it resumes from the last epoch that was saved there; other data is refused. ``on_epoch`` is then
         called when everything is done.
 
         With ``verify`` everything that the workers do is judged, as ``start`` says; an epoch is handed over
@@ -384,8 +384,8 @@ class Dataflow:
         nobody for ``silence_seconds_max`` is taken for dead, which ends the run.
 
         With a ``checkpoint``, a path, workers may die, and so may the driver: called again with the same
-        inputs, the run goes on from the last epoch that was saved there. Such a run can be judged while it
-        goes on, with ``verify``, as ``start`` says; without a checkpoint the driver hears nothing of the
+        inputs, the run resumes from the last epoch that was saved there. Such a run can be judged while it
+        continues, with ``verify``, as ``start`` says; without a checkpoint the driver hears nothing of the
         workers until they are done.
 
         Without a checkpoint, Spark itself does what stands directly behind an input and means the same there:
@@ -453,10 +453,10 @@ class Dataflow:
 
         Inputs are streaming DataFrames, DataFrames, and sources that the workers read themselves
         (``ps.files``). Each epoch is published under ``output`` as soon as it is complete and saved; what is
-        needed to go on after a failure, or with a new driver, lies under ``checkpoint``. It belongs to this
-        flow and these sources; others are rejected. ``accept_changes`` accepts that outputs were dropped, and
-        that functions have changed. A new checkpoint may begin with a ``savepoint`` of another one, given as
-        (its path, the savepoint's name).
+        needed to continue after a failure, or with a new driver, lies under ``checkpoint``. It belongs to
+        this flow and these sources; others are rejected. ``accept_changes`` accepts that outputs were
+        dropped, and that functions have changed. A new checkpoint may begin with a ``savepoint`` of another
+        one, given as (its path, the savepoint's name).
 
         ``workers`` (default: the slots of the session less one for other jobs) is the number of workers that
         the query is to have, ``min_workers`` (default: 1) the number with which it runs. Workers are ordinary

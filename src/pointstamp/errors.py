@@ -15,7 +15,7 @@
     |   +-- NotStored      there is nothing under this name
     |   +-- AlreadyStored  something is there already, and must not be replaced
     +-- BusyError          no worker can answer: all are inside long calls of operators
-    +-- RecoveryError      a run cannot go on from what was saved: which snapshot, and why
+    +-- RecoveryError      a run cannot resume from what was saved: which snapshot, and why
     |   +-- FencedError    a newer driver has taken the checkpoint over
     +-- UsageError         a command was given something it does not know
     +-- InternalError      a broken invariant of ours; never the user's fault
@@ -95,7 +95,7 @@ class BusyError(PointstampError):
 
 
 class RecoveryError(PointstampError):
-    """A run cannot go on from what was saved: the message says from which snapshot and why."""
+    """A run cannot resume from what was saved: the message says from which snapshot and why."""
 
 
 class FencedError(RecoveryError):

@@ -3,7 +3,7 @@
 Families, and what only each can find:
 - the judge alone, on what a run without Spark has published: that an epoch which is lost, torn, repeated or
   early does not pass, because a judge that lets everything pass would never be noticed;
-- the command as a user starts it, on Spark: that the crash happens, that the query goes on, and that
+- the command as a user starts it, on Spark: that the crash happens, that the query continues, and that
   everything it says lies where it says.
 """
 
@@ -105,7 +105,7 @@ def test_the_demo_kills_a_worker_goes_on_and_agrees_with_scipy(
     assert ran.returncode == 0, ran.stderr
     assert "20,000 edges, in 8 files; 2 workers on Spark" in ran.stderr
     assert "killed worker 1 (process " in ran.stderr
-    assert "; the query went on from epoch " in ran.stderr
+    assert "; the query resumed from epoch " in ran.stderr
     assert "none is lost, none comes twice, as if nobody had been killed" in ran.stderr
     assert "8 epochs published in " in ran.stderr
     assert "\tat " not in ran.stderr  # no Java stack trace

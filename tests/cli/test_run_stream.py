@@ -1,4 +1,4 @@
-"""``pointstamp run --stream``: folders are followed, epochs are published, and the same command goes on.
+"""``pointstamp run --stream``: folders are followed, epochs are published, and the same command continues.
 
 Families, and what only each can find:
 - ``main`` in this process with ``--available-now``: formats, going on, static inputs, and what each mistake

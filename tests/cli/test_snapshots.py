@@ -53,7 +53,7 @@ def test_generations_snapshots_savepoints_and_ticks_are_listed(
     assert any("savepoint 'before the move'" in line for line in said)
     assert any(line.startswith("ticks retained: ") for line in said)
     assert said[-1].startswith("all ")
-    assert said[-1].endswith(" files are whole; it goes on after epoch 3")
+    assert said[-1].endswith(" files are whole; it continues after epoch 3")
 
 
 @pytest.mark.parametrize("damage", ["altered", "torn", "gone"])

@@ -4,7 +4,7 @@ Families, and what only each can find:
 - *oracle*: networkx, igraph and scipy on the whole graph after every epoch, on small graphs full of what is
   hard: loops at vertices, edges that are there several times, vertices without edges, everything deleted.
 - *large*: the same on graphs of some thousand edges, where changes meet what lies in merged runs and searches
-  go on for many rounds; by Graphalytics' own rules.
+  continue for many rounds; by Graphalytics' own rules.
 - *refusal*: what must not be taken in, and what is said about it.
 """
 

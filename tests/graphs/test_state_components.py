@@ -1,4 +1,4 @@
-"""Components that go on from what was saved.
+"""Components that resume from what was saved.
 
 - *journey*: random graphs on random numbers of workers, saved whole or by changes at random epochs and taken
   up by other workers. scipy's components of all edges so far say what every epoch must report, as if nothing

@@ -1,4 +1,4 @@
-"""Searches, components, triangles and whole graphs that go on from what was saved.
+"""Searches, components, triangles and whole graphs that resume from what was saved.
 
 *Journey*: random graphs on random numbers of workers, saved whole or by changes at random epochs and taken up
 by other workers. The oracles say what every epoch must add up to, as if nothing had happened. Only these find

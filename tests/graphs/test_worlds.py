@@ -1,4 +1,4 @@
-"""Graph algorithms in worlds that the simulator chooses put out the same in each of them, to the last bit.
+"""Graph algorithms in worlds that the simulator chooses emitted the same in each of them, to the last bit.
 
 Families, and what only each can find:
 - worlds without failures: phases and rounds of an epoch that are taken before the ones they rest on are over,

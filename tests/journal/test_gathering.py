@@ -4,7 +4,7 @@
 - *Ticks*: one that no commit has stored is forgotten with its driver, and its units come again; the first of
   an input, and the final one, are stored at once.
 - *Rows*: what a commit holds of the output is there for the next driver, and is not kept after that.
-- *Both ways*: a checkpoint with files goes on with none, and one without goes on with files.
+- *Both ways*: a checkpoint with files continues with none, and one without continues with files.
 """
 
 import os

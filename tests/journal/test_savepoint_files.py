@@ -3,7 +3,7 @@
 - *adopted*: what a query has copied from another's savepoint goes when its own snapshots have replaced it,
   however often the other one had been started;
 - *dropped*: a savepoint that is dropped, by a query that runs or from outside, leaves nothing behind; others,
-  and what the query goes on from, stay;
+  and what the query resumes from, stay;
 - *refusals*: names that are not there, checkpoints that are none or that a process is at work on.
 """
 

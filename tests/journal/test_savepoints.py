@@ -1,6 +1,6 @@
 """Queries that begin with what another has kept.
 
-- *Going on*: a query of its own goes on from a savepoint as the other one did, on another number of workers,
+- *Going on*: a query of its own resumes from a savepoint as the other one did, on another number of workers,
   and publishes what came after it only.
 - *Refusals*: what is not there, or does not fit, is said in words.
 - *Names*: a name is given once, and is one; only these ask for savepoints that are still being taken.
@@ -37,7 +37,7 @@ def _counts(path: Path) -> list[tuple[int, str, int]]:
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Path:
-    """A checkpoint with the savepoint 'monday' at epoch 4, of a query that went on to epoch 8."""
+    """A checkpoint with the savepoint 'monday' at epoch 4, of a query that continued to epoch 8."""
     return _kept(tmp_path, ps.SnapshotPolicy())
 
 

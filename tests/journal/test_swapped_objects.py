@@ -1,9 +1,9 @@
-"""Stored objects in the place of others: a query goes on with the right rows, or says what is wrong.
+"""Stored objects in the place of others: a query continues with the right rows, or says what is wrong.
 
 Whoever restores a file from a copy may take the wrong copy. Families:
 - swaps: every object of a checkpoint is replaced by every other one, of the same checkpoint and of another
   query's, which has the same flow, other rows and the same names; only this finds what no seal ties down;
-- a copy that went on: two checkpoints with one identity, whose snapshots have the same names;
+- a copy that continued: two checkpoints with one identity, whose snapshots have the same names;
 - bits: flipped in every object;
 - other versions: what an older pointstamp wrote is refused by its format.
 """
@@ -110,7 +110,7 @@ def test_an_object_in_the_place_of_another_gives_the_right_rows_or_a_refusal(is_
         else:
             wrong.append((name, other))
     assert not wrong, f"{len(wrong)} of {len(wrong) + right + refused} swaps gave wrong rows: {wrong[:5]}"
-    assert right > 10, "an older snapshot was gone on from"
+    assert right > 10, "an older snapshot was resumed from"
     assert refused > 10
 
 

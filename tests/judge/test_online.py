@@ -1,4 +1,4 @@
-"""The judge of a run that goes on: the same verdict as for a trace, whoever's events come first.
+"""The judge of a run that continues: the same verdict as for a trace, whoever's events come first.
 
 Families, and what only each can find:
 - *merging* (hypothesis): the events of the workers of a recorded world arrive in any order. Only this finds a

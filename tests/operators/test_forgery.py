@@ -6,7 +6,7 @@ Families:
   another output, on another worker or in another run is refused wherever it is used, and so is whatever only
   looks like one;
 - acting: the right to act on a message ends with the call that was given it, and the ports are not at hand;
-- nothing happens: where a forgery is refused and the operator goes on, results are as without it.
+- nothing happens: where a forgery is refused and the operator continues, results are as without it.
 """
 
 import copy

@@ -2,7 +2,7 @@
 
 Families, and what only each can find:
 - *both run*: both queries in processes of their own, files arriving, workers of either killed; an epoch is
-  published here although the other query goes on: only this finds one that is lost, doubled or split;
+  published here although the other query continues: only this finds one that is lost, doubled or split;
 - *catching up*: long after, out of merged files, with epochs that are millions apart;
 - *refusals*: another query's output in the same place, an output that is not there.
 """

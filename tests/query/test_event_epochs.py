@@ -3,7 +3,8 @@
 Families, and what only each can find:
 - beside brute force, over random items: a row in another epoch, a late row that is taken, or one in time that
   is not;
-- queries: an input that waits for its end, a bound that is forgotten when the query goes on, one that is held
+- queries: an input that waits for its end, a bound that is forgotten when the query continues, one that is
+held
   back by another input;
 - simulated worlds with crashes and other numbers of workers: the same windows come out;
 - what is refused when the flow is written.

@@ -1,8 +1,8 @@
-"""The mistakes of a first day with queries: each is said at once and in words, and can be gone on from.
+"""The mistakes of a first day with queries: each is said at once and in words, and can be resumed from.
 
 Families:
 - places: folders that are not there, paths in other forms than text, inputs and outputs of a wrong kind;
-- files that cannot be read: the query ends soon, and goes on without the file where it is told to;
+- files that cannot be read: the query ends soon, and continues without the file where it is told to;
 - epoch columns with a checkpoint: what a run without one gives, also across wide gaps between the epochs.
 """
 

@@ -1,4 +1,4 @@
-"""A bounded run with a checkpoint goes on with later epochs, however wide the gaps between them are.
+"""A bounded run with a checkpoint continues with later epochs, however wide the gaps between them are.
 
 Each case is one run, and another with the same checkpoint and more rows; the oracle is a run without a
 checkpoint over all of them.

@@ -81,7 +81,7 @@ def published(place: Path) -> dict[int, list[int]]:
 
 
 @pytest.mark.parametrize("format_name", ["csv", "json", "parquet"])
-@pytest.mark.parametrize("available_now", [False, True], ids=["goes on", "available now"])
+@pytest.mark.parametrize("available_now", [False, True], ids=["continues", "available now"])
 def test_a_file_that_is_being_written_is_taken_whole_or_not_at_all(
     format_name: Format, available_now: bool, tmp_path: Path
 ) -> None:
@@ -103,7 +103,7 @@ def test_a_file_that_is_being_written_is_taken_whole_or_not_at_all(
         try:
             query.processAllAvailable()
             assert published(tmp_path) == {0: [-1], 1: [-2]}
-            writer.stdin.write(b"go on\n")
+            writer.stdin.write(b"continue\n")
             writer.stdin.close()
             assert writer.wait() == 0
             if available_now:

@@ -3,7 +3,7 @@
 - *Workers*: one, two, any of them, killed or silent while the query works; only real processes die in the
   middle of anything.
 - *Failures there*: errors travel from a worker to whoever waits for the query, in the user's words.
-- *The driver*: a whole process that is killed, and another that goes on.
+- *The driver*: a whole process that is killed, and another that continues.
 """
 
 import os

@@ -147,7 +147,7 @@ TestForming = Forming.TestCase
 
 
 class KeepsRoundOfTheLost(Rendezvous):
-    """Does not seat the others anew when a seated task is lost."""
+    """Does not seat the others again when a seated task is lost."""
 
     def disconnected(self, connection: int, now_seconds: float) -> list[Sent]:
         self._candidates.pop(connection, None)

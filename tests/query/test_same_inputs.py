@@ -1,4 +1,4 @@
-"""Rows at hand that come again to a checkpoint: the same go on, other rows are refused.
+"""Rows at hand that come again to a checkpoint: the same continue, other rows are refused.
 
 - *Runs*: what a run returns the second time is what it has returned the first, or an error that says what
   was taken before and what came; items may be added, in lists and by an epoch column; only these see that a

@@ -141,7 +141,7 @@ def test_an_input_whose_rows_are_being_read_is_not_silent() -> None:
 
 
 def items(seed: int) -> dict[str, list[pa.Table]]:
-    """The loud input goes on; the quiet one has little, and often what is far behind."""
+    """The loud input continues; the quiet one has little, and often what is far behind."""
     loud = [[9 * n + 2, 9 * n + 7 - seed % 3] for n in range(10)]
     quiet: list[list[int]] = [[3 + seed % 5], [15], [20], [12, 95]]
     return {

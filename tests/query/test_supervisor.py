@@ -431,7 +431,7 @@ def test_a_query_that_cannot_begin_says_so_each_time_before_it_gives_up(
     restarts = RestartPolicy(restarts_max=3, pause_seconds=0.0)
     with pytest.raises(RecoveryError, match="after 3 restarts: the store does not answer"):
         run(spec_of(flow, rows_of(flow, 1, seed=3), Away(), MemorySink(), restarts=restarts))
-    assert caplog.text.count("could not go on: the store does not answer; it tries again in") == 2
+    assert caplog.text.count("could not continue: the store does not answer; it tries again in") == 2
 
 
 def test_whoever_stops_a_query_does_not_wait_for_its_pause() -> None:
@@ -468,7 +468,7 @@ def test_a_query_that_was_stopped_goes_on_where_it_was(finish: bool) -> None:
     ended.result(WAIT_SECONDS_MAX)
     assert all(wanted[place] == rows for place, rows in sink.rows().items())
     if finish:
-        assert storage.list("journal/"), "there is something to go on from"
+        assert storage.list("journal/"), "there is something to resume from"
     source.batches.extend(each["numbers"] for each in data[6:])
     source.is_ended = True
     run(spec)

@@ -2,7 +2,7 @@
 
 - *Processes*: a driver is stopped by a signal, idle or in the middle of a commit, a second process starts
   with the same checkpoint and publishes on, and the first is continued. Only real processes show that nothing
-  it remembers, and no worker that it lost meanwhile, makes it go on, or take over in its turn.
+  it remembers, and no worker that it lost meanwhile, makes it continue, or take over in its turn.
 - *Every write*: the same in one process, where the first driver is held up before each of its writes in turn,
   while the second does all the work; finds the moment between two writes that nobody has thought of.
 """
@@ -102,7 +102,7 @@ def ends_as_replaced(first: Driver) -> None:
     if said == "published 1":  # it was in the journal, and the second driver has published the same
         said = first.says()
     assert re.match(r"failed FencedError generation \d+ may write nothing more to ", said), said
-    assert "Stop this driver; the newer one goes on from here." in said
+    assert "Stop this driver; the newer one resumes from here." in said
     assert first.process.wait(SECONDS_MAX) == 0
 
 
@@ -168,7 +168,7 @@ def test_a_driver_whose_workers_died_while_it_was_held_up_does_not_take_over_in_
 
 @dataclass
 class Held(Through):
-    """A storage whose user waits before one of its writes until it may go on."""
+    """A storage whose user waits before one of its writes until it may continue."""
 
     writes_left: int
     is_held: threading.Event = field(default_factory=threading.Event)

@@ -6,7 +6,7 @@ Families, and what only each can find:
 - *snapshots broken on purpose*: each mutant switches one condition of a consistent cut off, and is caught by
   the property that says so. Only this finds a rule about snapshots that never looks;
 - *broken runtimes*: that what ends the query says which property, and leaves a trace to be judged again;
-- *judges that fail*: killed, or told nonsense. Only this finds a query that goes on unverified;
+- *judges that fail*: killed, or told nonsense. Only this finds a query that continues unverified;
 - *holding back* (with a judge of the test's own): that what was not judged is not believed, that a judge who
   is far behind lets no tick in, and when members are asked to tell everything.
 """
@@ -507,7 +507,7 @@ def test_a_query_whose_judge_is_killed_ends_and_says_so(tmp_path: Path) -> None:
     sink = ParquetSink(str(tmp_path / "out"))
     spec = QuerySpec(flow.plan, {"lines": Kills(lines(8))}, sink, MemoryStorage(), 1, "tested", judge=judge)
     with pytest.raises(
-        InternalError, match=r"does not go on without its judge: process \d+ has ended with code -9"
+        InternalError, match=r"does not continue without its judge: process \d+ has ended with code -9"
     ):
         Supervisor(spec, InProcessLauncher()).run()
     assert judge.pid is None

@@ -1,4 +1,4 @@
-"""Reductions that go on from what was saved.
+"""Reductions that resume from what was saved.
 
 - *journey*: random rows on random numbers of workers, saved whole or by changes at random epochs and taken up
   by other workers, against one worker that was never interrupted. It finds state that is lost, doubled or

@@ -1,4 +1,4 @@
-"""The live display, with a clock that stands still until it is told to go on.
+"""The live display, with a clock that stands still until it is told to continue.
 
 - *where*: a table on a terminal, lines elsewhere, nothing when silent.
 - *when*: not more often than the clock allows, and no status is made that is not shown.
@@ -44,7 +44,7 @@ STATUS = RunStatus(
 
 
 class HandClock:
-    """Goes on when it is told to."""
+    """Continues when it is told to."""
 
     def __init__(self) -> None:
         self.seconds = 100.0

@@ -6,7 +6,7 @@ Families, and what only each can find:
 - generations of different sizes, some with chains and some without: a place of a snapshot that chains moved;
 - operators that do more than to pass batches on, though they say that they may run in a chain: one that looks
   at frontiers or asks for times, and one that sends after its call.
-A chain that goes on over an exchange must be found, and so must one with such an operator inside.
+A chain that continues over an exchange must be found, and so must one with such an operator inside.
 """
 
 from collections.abc import Sequence

@@ -55,7 +55,7 @@ inputs = {"numbers": [[{"k": 1}, {"k": 2}], [{"k": 1}], [{"k": 2}, {"k": 3}]]}
 
 
 def crashed(simulator: CrashSimulator) -> CrashOutcome:
-    """The first world in which a later generation went on from a snapshot."""
+    """The first world in which a later generation resumed from a snapshot."""
     for case in cases(range(100), 2, 3, (2, 3)):
         outcome = simulator.run(case)
         assert isinstance(outcome, CrashOutcome)
@@ -173,7 +173,7 @@ def test_a_generation_that_went_on_elsewhere_is_no_explanation(trace: CrashTrace
     assert isinstance(began, GenerationBegan)
     other = GenerationBegan(began.workers, began.restored - 1, began.is_newest)
     happened = [*trace.happened[:started], Happened(generation, other), *trace.happened[started + 1 :]]
-    assert "went on after epoch" in str(_with(trace, happened).explained().flaw)
+    assert "continued after epoch" in str(_with(trace, happened).explained().flaw)
 
 
 # The commands.

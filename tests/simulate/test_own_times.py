@@ -63,7 +63,7 @@ def test_pairs_of_counters_are_valid_in_many_worlds() -> None:
     report = simulate(simulator, cases(range(40), 1, 4))
     assert (report.verdict, report.worlds) == (Status.VALID, 41), report.finding or report.unknown
     outputs = simulator.run(Case(3, 3)).run.outputs
-    # The first counter stops at 3: what would go on from there takes no path.
+    # The first counter stops at 3: what would resume from there takes no path.
     assert max(time[0][0] for output, time in outputs if output == "steps") == 3
     assert {((0, 2),), ((1, 0),)} <= {time for _, time in outputs}
 

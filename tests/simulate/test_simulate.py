@@ -5,7 +5,7 @@ Families, and what only each can find:
   brought together by key, a capability that is kept, an error in some schedules only;
 - *right flows*: that nothing is found where nothing is wrong, and that a flow without an end is unknown;
 - *shrinking*: that the result is small, still fails alike, and that its command says all of it;
-- *outputs* (hypothesis): when two runs put out the same;
+- *outputs* (hypothesis): when two runs emitted the same;
 - *inputs*: what users write wrongly, and what they are told.
 """
 

@@ -3,7 +3,7 @@
 Families, and what only each can find:
 - *claims*: after every step of a world each worker is asked up to where its own outputs are complete, and
   nothing may come to that output at such a time later: a tail that is too long, or counted wrongly;
-- *kept*: worlds whose workers keep progress that nobody waits for: they are judged, and put out the same; no
+- *kept*: worlds whose workers keep progress that nobody waits for: they are judged, and emitted the same; no
   operator acts only when what was kept is told at last; and a worker that never rests tells now and then;
 - *ports*: which ports are inside a tail, at its border, and silent, in flows that are drawn by hand;
 - *mutants* of the first two: that these worlds can tell.

@@ -317,7 +317,7 @@ class Stepping(MemoryStorage):
 
 
 def _journey(storage: Stepping, steps: Steps, generation: int) -> None:
-    """A driver that goes on from what is published, to the 12th commit, and compacts after every third."""
+    """A driver that resumes from what is published, to the 12th commit, and compacts after every third."""
     storage.steps = steps
     sink = ParquetSink("", lambda _: storage).for_query("q", SCHEMAS)
     publisher = sink.publisher()

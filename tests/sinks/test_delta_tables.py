@@ -109,7 +109,7 @@ HISTORY: list[tuple[Commit, Counter[Row]]] = [
 
 
 def publish_all(path: Path, steps: Steps, generation: int) -> None:
-    """A driver and two workers that go on from what is published, as the journal of a query makes them."""
+    """A driver and two workers that resume from what is published, as the journal of a query makes them."""
     sink = sink_at(path, steps)
     publisher = sink.publisher()
     reached = publisher.published_through()
@@ -205,7 +205,7 @@ def test_a_query_keeps_a_delta_table_up_to_date(tmp_path: Path) -> None:
     ]
     rows, log = tmp_path / "rows", tmp_path / "log"
     for sink in (DeltaSink(str(rows)), DeltaSink(str(log), changes=True)):
-        for upto in (2, 3):  # the second one goes on where the first one stopped
+        for upto in (2, 3):  # the second one continues where the first one stopped
             query = flow.start_local(
                 sales=epochs[:upto],
                 checkpoint=f"{sink.path} checkpoint",

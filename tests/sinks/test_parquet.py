@@ -4,7 +4,7 @@ Families:
 - laws of the chain's arithmetic, for any length: each commit is held once, and late drivers are harmless;
 - growth: a thousand commits leave few objects, and cost few bytes; only this finds what grows with time;
 - readers that are overtaken: more is published between any two of a reader's steps;
-- drivers that are overtaken, likewise, by one that publishes the same commits and goes on;
+- drivers that are overtaken, likewise, by one that publishes the same commits and continues;
 - deaths where a link takes over others, which the contract's few commits do not reach;
 - refusals in words: gaps, foreign queries, changed columns, files that are not as they were written.
 """

@@ -431,7 +431,7 @@ def test_no_file_of_a_writer_that_never_pauses_is_lost_or_found_twice_over_resta
 
 
 class Held(LocalFolder):
-    """A folder whose listings, after the first, wait until they may go on."""
+    """A folder whose listings, after the first, wait until they may continue."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -528,7 +528,7 @@ def opened_says(
     return [record.getMessage() for record in caplog.records]
 
 
-@pytest.mark.parametrize("available_now", [False, True], ids=["goes on", "available now"])
+@pytest.mark.parametrize("available_now", [False, True], ids=["continues", "available now"])
 @pytest.mark.parametrize("every", [None, 0.0], ids=["told", "listed"])
 def test_a_folder_with_nothing_but_subfolders_is_said_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, every: float | None, available_now: bool

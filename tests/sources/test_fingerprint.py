@@ -5,7 +5,7 @@ Families, and what only each can find:
   offset; of every type that a flow may declare. Only this finds a fingerprint of what nobody can see;
 - *others* (hypothesis, and by hand for what is larger than a block): one value, one null, one swap, one row
   more; only this finds a difference that is folded away;
-- *known*: the letters of some rows, written down: a checkpoint of yesterday must be gone on with today.
+- *known*: the letters of some rows, written down: a checkpoint of yesterday must be continued with today.
 """
 
 from typing import Any

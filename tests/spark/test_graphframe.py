@@ -1,4 +1,4 @@
-"""GraphFrame on Spark: the examples of GraphFrames' user guide, written anew, with their answers.
+"""GraphFrame on Spark: the examples of GraphFrames' user guide, written again, with their answers.
 
 The graph of friends is the guide's. What it leaves to chance (labels, ties) is compared as what it means.
 """

@@ -3,11 +3,11 @@
 One cluster goes through the table of faults, one after the other. During each, files arrive; after it, all
 of them must be published, each epoch once and as an oracle says. Where peers lose each other, the restart
 names the address of the host. The last fault is a host that vanishes while a further one joins: the query
-goes on there. All the time, the name of each host stands for an address that leads nowhere.
+continues there. All the time, the name of each host stands for an address that leads nowhere.
 
 With ``-s`` the table of faults is printed: rows that were lost, rows that were there twice, seconds until the
 query noticed, and seconds until all was published: after the end of the fault, or, of a fault under which
-the query goes on, after an epoch's arrival.
+the query continues, after an epoch's arrival.
 """
 
 import re

@@ -49,7 +49,7 @@ class Disturbed:
         until(lambda: self.query.epoch >= len(self.sent) - 1)
 
     def kill(self) -> None:
-        """Kill the worker, and see the query go on."""
+        """Kill the worker, and see the query continue."""
         before = len(self.query.recovery_seconds)
         os.kill(self.query.workers()[0][1], signal.SIGKILL)
         until(lambda: len(self.query.recovery_seconds) > before)
@@ -110,7 +110,7 @@ def test_spare_crews_take_the_place_of_killed_ones_die_themselves_and_end_with_t
             disturbed.send()
         assert spares == [0, 1, 1]
         assert disturbed.query.generation == 3
-        # The spare crew and the one at work die together: the query goes on as without.
+        # The spare crew and the one at work die together: the query continues as without.
         disturbed.spare_stands()
         for each in children_of_daemon(disturbed.query):
             os.kill(each, signal.SIGKILL)

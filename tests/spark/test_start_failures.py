@@ -1,4 +1,4 @@
-"""Queries on Spark that are disturbed: what was published stays right, the query goes on or says why not.
+"""Queries on Spark that are disturbed: what was published stays right, the query continues or says why not.
 
 Families, and what only each can find:
 - *workers*: Python processes that are killed or stopped, and exceptions of the user's, once and always; only

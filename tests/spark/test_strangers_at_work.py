@@ -1,4 +1,4 @@
-"""Strangers at the ports of a query on Spark: it goes on, and its output is right.
+"""Strangers at the ports of a query on Spark: it continues, and its output is right.
 
 One family: the ports are found as a stranger on the machine would find them, in the system's own lists, and
 everything at once comes to each member, workers and driver, while epochs are on their way. Only this shows

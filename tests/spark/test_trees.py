@@ -1,6 +1,6 @@
 """Workers on Spark that tell their progress along a tree, as ``broadcast="accumulating"`` asks, in a loop.
 
-- they put out what those do that tell everybody, which is what plain arithmetic says;
+- they emitted what those do that tell everybody, which is what plain arithmetic says;
 - the judge hears of sums, and finds nothing; without the tree it hears of none.
 """
 

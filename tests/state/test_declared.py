@@ -2,7 +2,7 @@
 
 - *merge*: pieces in order against a dict that is updated row by row. It finds an old row that outlives a new.
 - *share*: rows over workers against the exchange itself. It finds a key that comes back where no rows do.
-- *declared*: an operator of one's own that is saved and goes on elsewhere. It finds what the ways of saving
+- *declared*: an operator of one's own that is saved and continues elsewhere. It finds what the ways of saving
   promise and do not keep.
 - *refusal*: what cannot be saved or restored, and what is said about it.
 """

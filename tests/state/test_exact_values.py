@@ -3,7 +3,7 @@
 Families:
 - *kinds*: every kind of value that Arrow gives as Python, one by one and inside others;
 - *any*: random nested values; it finds two kinds that hide each other;
-- *rows*: whole rows of every Arrow type through a query that goes on, with a key of each type that can be
+- *rows*: whole rows of every Arrow type through a query that continues, with a key of each type that can be
   one, on another number of workers.
 """
 

@@ -4,7 +4,7 @@ Families, and what only each can find:
 - races: two processes create the same objects through the library that queries use, and one wins each;
 - trials: a store that lets two writers of the same instant pass is refused when a query starts, although it
   refuses a second writer that comes later;
-- kills: a driver is killed instead of being answered, and the next one goes on: no row is lost or doubled;
+- kills: a driver is killed instead of being answered, and the next one continues: no row is lost or doubled;
 - shortening: a process that merges published files, or shortens a journal, is killed at several moments, on a
   store that has no rename: readers see the same rows as before, and the next one ends the work;
 - counts: the requests that one commit takes, and how many of them go side by side.
@@ -174,7 +174,7 @@ def check_deaths(s3: S3, address: str, deaths: list[int]) -> int:
     first, *others = deaths
     assert count_words(s3, address, first)[0] == -signal.SIGKILL
     for before in others:
-        # One that goes on may be at its end before it has asked so often.
+        # One that continues may be at its end before it has asked so often.
         assert count_words(s3, address, before)[0] in (-signal.SIGKILL, 0)
     code, requests = count_words(s3, address)
     assert code == 0

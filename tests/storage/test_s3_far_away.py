@@ -1,6 +1,6 @@
 """A store on a host of its own: cut off in the middle of a query, and far away on a wire that loses packets.
 
-Nothing is published twice and nothing is lost, and the query goes on by itself when the store is back.
+Nothing is published twice and nothing is lost, and the query continues by itself when the store is back.
 """
 
 import os

@@ -5,7 +5,7 @@ Families, and what only each can find:
 - races: two processes create the same objects, and one wins each;
 - trials: the store passes the trial with which a query starts, and does not if its package leaves out the
   condition, or replaces what is there, as pyarrow's HDFS does;
-- kills: a driver dies before and after acts on the store, and the next one goes on: no row is lost or
+- kills: a driver dies before and after acts on the store, and the next one continues: no row is lost or
   doubled.
 """
 

@@ -87,7 +87,7 @@ def judge(flow: ps.Dataflow, sql: str, fed: Fed, workers: int) -> int:
 
 
 def judged(flow: ps.Dataflow, sql: str, fed: Fed, workers: int) -> list[pa.Table]:
-    """What each epoch put out, compared; AssertionError names the first that is not DuckDB's answer.
+    """What each epoch emitted, compared; AssertionError names the first that is not DuckDB's answer.
 
     DuckDB is asked of what is there of each input, and of the rows of an epoch where an input is a stream.
     """

@@ -186,7 +186,7 @@ def a_savepoint_begins_where_its_inputs_began(patch: Patch) -> None:
     _kept_with(patch, positions=lambda ledger: dict.fromkeys(ledger.positions))
 
 
-# It was so: where the newest part was damaged, an older one was gone on from, without the ticks after it.
+# It was so: where the newest part was damaged, an older one was resumed from, without the ticks after it.
 def a_savepoint_has_the_ticks_of_its_newest_part_only(patch: Patch) -> None:
     _in_worlds_with(patch, Features(savepoints_one_in=20))
     patch.setattr(crashes, "KINDS", (crashes.snapshot_is_damaged,))
@@ -205,7 +205,7 @@ def a_damaged_snapshot_gets_a_name(patch: Patch) -> None:
     patch.setattr(Coordinator, "save_soon", believe)
 
 
-# It was so: the only snapshot that was whole was removed as too old, while it was gone on from.
+# It was so: the only snapshot that was whole was removed as too old, while it was resumed from.
 def a_snapshot_in_use_is_too_old(patch: Patch) -> None:
     def forget(self: Ledger, chain: SnapshotChain) -> None:
         """Nothing is noted."""

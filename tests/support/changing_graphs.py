@@ -1,7 +1,7 @@
 """Graphs that change from epoch to epoch, and what is left of them: the rows of flows, and of their oracles.
 
 Edges come and go, some several times, some from a vertex to itself; vertices come without edges. In one epoch
-everything goes, and the graph begins anew.
+everything goes, and the graph restarts from scratch.
 """
 
 import random

@@ -30,7 +30,7 @@ LOOK_SECONDS: Final = 0.02
 
 
 def stop_itself() -> None:
-    """Returns when somebody lets this process go on."""
+    """Returns when somebody lets this process continue."""
     os.kill(os.getpid(), signal.SIGSTOP)
 
 

@@ -1,8 +1,8 @@
-"""Graphs that change, flows over them, and what they must put out after every epoch.
+"""Graphs that change, flows over them, and what they must emit after every epoch.
 
 A history is a list of epochs, each with edges and vertices that come and go. Graphs are small and dense in
 what is hard: loops at vertices, edges that are there several times, vertices without edges, everything
-deleted and begun anew.
+deleted and begun again.
 """
 
 import random

@@ -1,7 +1,7 @@
-"""A flow that is saved after some epochs and goes on from that, on the same or another number of workers.
+"""A flow that is saved after some epochs and resumes from that, on the same or another number of workers.
 
 What stands between saving and restoring is what a real run has there: each worker's pieces in the order in
-which they were saved, merged and shared out anew, after the operators that made them have gone on. Every
+which they were saved, merged and shared out again, after the operators that made them have continued. Every
 table that was saved is looked at again at the end, for none may have changed.
 """
 
@@ -55,7 +55,7 @@ class Journey:
                     self._witnesses.append((piece.table, written(piece.table)))
 
     def go_on(self, workers: int) -> None:
-        """Forget the run, and go on from what was saved last, which was after the last epoch."""
+        """Forget the run, and resume from what was saved last, which was after the last epoch."""
         saved, self.saved = self.saved, {}
         self.run.close()
         self.run = LocalRun(self.plan, workers, on_result=self._keep)
@@ -95,7 +95,7 @@ class Journey:
 
 
 def restored(savers: Sequence[Sequence[Piece]], worker: int, workers: int) -> pa.Table:
-    """The rows of one worker: its own where as many go on as have saved, and otherwise those of its keys."""
+    """The rows of one worker: its own where as many resume as have saved, and otherwise those of its keys."""
     if len(savers) == workers:
         return merged(savers[worker])
     keys = savers[0][-1].keys

@@ -37,7 +37,7 @@ class From:
     has_where: bool = False
 
     def where(self, *parts: str) -> str:
-        """The clause with conditions; one that FROM has already goes on."""
+        """The clause with conditions; one that FROM has already continues."""
         joined = " and ".join(f"({part})" for part in parts)
         return f"{self.text} {'and' if self.has_where else 'where'} {joined}"
 

@@ -1,6 +1,6 @@
 """Flows with everything that a snapshot must hold, each with inputs that make it matter.
 
-``FLOWS`` names them; each is made anew by its function. What stands behind each name is a way to lose
+``FLOWS`` names them; each is made again by its function. What stands behind each name is a way to lose
 something: rows sent ahead, a cycle through epochs, a held capability, an awaited notification, rounds of a
 loop, state by key, several inputs, decisions by frontier, outputs that are reached at different moments.
 ``rows_of`` draws input for any of them; ``expected`` runs one without any interruption.

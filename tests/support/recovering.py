@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 class Rig:
-    """One generation of workers; ``chain`` is what it goes on from, and grows with each whole snapshot."""
+    """One generation of workers; ``chain`` is what it resumes from, and grows with each whole snapshot."""
 
     def __init__(self, plan: Plan, workers: int, chain: Chain, choose: random.Random) -> None:
         self.plan = plan
@@ -238,7 +238,7 @@ class Shelf:
     commits: list[tuple[int, list[str]]] = field(default_factory=list)
 
     def copy(self) -> "Shelf":
-        """The same, from which each goes on alone."""
+        """The same, from which each continues alone."""
         published = {place: list(rows) for place, rows in self.published.items()}
         return Shelf(threading.Lock(), dict(self.staged), published, list(self.commits))
 

@@ -57,7 +57,7 @@ def _jars() -> Path:
 
 
 def _python() -> Path:
-    """The interpreter of the environment; one that was not made to its end is made anew."""
+    """The interpreter of the environment; one that was not made to its end is made again."""
     python, made = HOME / "bin" / "python", HOME / "made"
     if not made.exists() or made.read_text() != LOCKED.read_text():
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(HOME)], check=True, timeout=SECONDS_MAX)

@@ -2,7 +2,7 @@
 
     PYTHONPATH=tests:. .venv/bin/python -m support.sql_page
 
-writes them anew, between the marks that the page has for them; a test keeps them up to date.
+writes them again, between the marks that the page has for them; a test keeps them up to date.
 """
 
 import html

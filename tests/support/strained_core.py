@@ -46,7 +46,7 @@ class Careless:
         self.kept: list[Any] = []
 
     def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
-        """Keep a capability in a cycle that only the collector finds, and go on."""
+        """Keep a capability in a cycle that only the collector finds, and continue."""
         held = [context.retain()]
         held.append(held)  # type: ignore[arg-type]
         self.kept = held

@@ -44,7 +44,7 @@ class Asked:
 
 
 def judge_sales(asked: Asked, epochs: Epochs, workers: int = 1) -> None:
-    """AssertionError where what was put out does not add up to DuckDB's answer after some epoch."""
+    """AssertionError where what was emitted does not add up to DuckDB's answer after some epoch."""
     flow = ps.Dataflow("law")
     made = asked.make(flow.input("a", SALES).running(weight="w"))
     flow.output("result", made)

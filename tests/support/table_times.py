@@ -2,8 +2,8 @@
 
 Outside a loop only sums over all rounds can be seen, and these are right of many a table that is wrong
 inside. So rows here say the rounds at which they are to arrive, walk around two loops until they are there,
-and what the table puts out is stamped with the rounds of its time. The oracle then looks at every time: what
-was put out up to it, in the product order of epochs and rounds, is the query of what arrived up to it.
+and what the table emits is stamped with the rounds of its time. The oracle then looks at every time: what
+was emitted up to it, in the product order of epochs and rounds, is the query of what arrived up to it.
 """
 
 import random

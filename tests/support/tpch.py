@@ -1,4 +1,4 @@
-"""The eight tables of TPC-H in small, drawn anew so that every query of the benchmark finds some rows.
+"""The eight tables of TPC-H in small, drawn again so that every query of the benchmark finds some rows.
 
 The columns are those that the queries read. Values are drawn from narrow ranges, and keys need not exist on
 the other side: what a foreign key promises is nothing that a table may count on while rows come and go.
@@ -73,7 +73,7 @@ def epochs(seed: int, count: int, size: int) -> dict[str, list[pa.Table]]:
 
 
 class _Drawing:
-    """Draws rows; keys go on from epoch to epoch."""
+    """Draws rows; keys resume from epoch to epoch."""
 
     def __init__(self, random: Random, size: int) -> None:
         self._random = random

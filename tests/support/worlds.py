@@ -1,6 +1,6 @@
 """Flows for simulated worlds, small and with everything in them that progress tracking has to get right.
 
-None of them depends on the order in which rows arrive, so every world must put out the same.
+None of them depends on the order in which rows arrive, so every world must emit the same.
 """
 
 from collections.abc import Mapping
@@ -118,7 +118,7 @@ def busy_flow() -> ps.Dataflow:
 
 
 def nested_flow() -> ps.Dataflow:
-    """A loop in a loop: what goes round the outer one begins the inner one anew."""
+    """A loop in a loop: what goes round the outer one begins the inner one again."""
     flow = ps.Dataflow("nested")
     rows = flow.input("rows", SCHEMA)
     with rows.loop("outer") as outer:

@@ -54,7 +54,7 @@ ORDER = "over (partition by k order by v, s)"
 
 JUDGES: dict[str, Judge] = {
     "the row of no rows is counted": of_query(lambda a: a.reduce(n=ps.count()), "select count(*) from a"),
-    "an epoch goes on with the one before": of_epochs,
+    "an epoch continues with the one before": of_epochs,
     "a row too few is remembered": lambda: judge_rolling([[(0, n)] for n in (5, 4, 3, 2, 1)], 3, 1),
     "copies share a place": of_query(
         lambda a: a.with_order("k", by=["v", "s"], x=ps.row_number()).select("k", "x"),

@@ -121,7 +121,7 @@ def by_brute_force() -> None:
 
 
 def with_more_workers() -> None:
-    """A query goes on with more workers, and rows that are late come to all of them."""
+    """A query continues with more workers, and rows that are late come to all of them."""
     with TemporaryDirectory() as place:
         (folder := Path(place, "in")).mkdir()
         pq.write_table(pa.table({"k": [1], "at": [100], "n": [1]}), folder / "0.parquet")

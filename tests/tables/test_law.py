@@ -1,4 +1,4 @@
-"""The law of tables: what a query has put out up to an epoch, added up, is the batch query of its inputs.
+"""The law of tables: what a query has emitted up to an epoch, added up, is the batch query of its inputs.
 
 - random queries over random changes, beside DuckDB, which is asked again from scratch after every epoch;
 - loops, beside a fixpoint by brute force after every epoch, with deletions;

@@ -115,7 +115,7 @@ def test_a_table_that_two_saved_apart_is_restored_once() -> None:
 def test_who_finds_nothing_of_what_another_one_saved_says_so() -> None:
     table = Arrangement(SCHEMA, ["k"])
     table.expect("join 2")
-    with pytest.raises(FlowError, match="operator 'join 2' goes on from a snapshot in which another"):
+    with pytest.raises(FlowError, match="operator 'join 2' resumes from a snapshot in which another"):
         table.add(rows((1, 1, 1)))
 
 

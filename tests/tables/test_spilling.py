@@ -183,7 +183,7 @@ def test_with_everything_in_files_many_worlds_publish_the_same(
 
 def check_worlds(name: str, worlds: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Generations have different numbers of workers; what they publish is judged by a flow without limit."""
-    # Merges go on in small steps, so that some are under way at a crash.
+    # Merges continue in small steps, so that some are under way at a crash.
     for constant in ("_MERGED_ROWS_PER_ROW", "_SLICE_ROWS_MIN", "_AT_ONCE_ROWS_MAX", "_AT_ONCE_TIMES_MAX"):
         monkeypatch.setattr(policy, constant, 1)
     written: list[int] = []

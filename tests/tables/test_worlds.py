@@ -1,4 +1,4 @@
-"""Tables in worlds that the simulator chooses put out the same in each of them.
+"""Tables in worlds that the simulator chooses emitted the same in each of them.
 
 Families, and what only each can find:
 - worlds without failures: times that are taken in another order than that of epochs and rounds;

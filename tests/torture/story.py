@@ -68,7 +68,7 @@ class Arrivals:
 
 @dataclass
 class Nemesis:
-    """Does harm to a query, and measures how long it takes to go on; one thread uses it."""
+    """Does harm to a query, and measures how long it takes to continue; one thread uses it."""
 
     query: ps.Query
     chosen: random.Random
@@ -78,7 +78,7 @@ class Nemesis:
     stopped: list[int] = field(default_factory=list)
 
     def strike(self) -> None:
-        """Hit once, or again while the query is about to go on; return when it has gone on."""
+        """Hit once, or again while the query is about to continue; return when it has continued."""
         begun, before = monotonic(), self.query.restarts
         self._hit()
         until(lambda: self.query.restarts > before or not self.query.isActive, END_SECONDS_MAX)

@@ -45,7 +45,8 @@ VIEWS = {
         group by kind, session_window(moment, '3 seconds') having session_window.end <= now()""",
         """select kind, min(moment) as since, max(moment) + interval 3 seconds as till, count(*) as n from (
             select *, sum(is_new) over (partition by kind order by moment rows unbounded preceding) as session
-            from (select *, case when moment <= lag(moment) over (partition by kind order by moment) + interval 3 seconds
+            from (select *, case when moment <= lag(moment) over (partition by kind order by moment) +
+            interval 3 seconds
                 then 0 else 1 end as is_new from bids))
         group by kind, session having till < bound""",
     ),
@@ -80,7 +81,7 @@ KINDS = [{"kind": n, "name": name} for n, name in enumerate(["red", "blue"])]
 
 
 def bids(seed: int, epochs: int) -> list[list[dict[str, object]]]:
-    """Rows whose event times go on by fits and starts, some of them late."""
+    """Rows whose event times continue by fits and starts, some of them late."""
     random, now, made = Random(seed), 0, []
     for _ in range(epochs):
         now += random.choice([0, 2, 5, 12])
@@ -219,7 +220,8 @@ def test_what_cannot_be_is_refused_with_its_place(text: str) -> None:
 def test_epochs_of_event_time_are_those_of_python() -> None:
     minutes = [[1, 8], [12], [9, 14], [31], [6]]  # 9 is in time, 6 is not
     rows = [[{"minute": m} for m in each] for each in minutes]
-    text = """create table clicks (minute long, watermark for minute as minute - 5) tblproperties ('epoch' = '10');
+    text = """create table clicks (minute long, watermark for minute as minute - 5) tblproperties ('epoch' =
+    '10');
         select count(*) as n from clicks"""
     found = ps.sql(text).run_local(clicks=rows)
     flow = ps.Dataflow("test")

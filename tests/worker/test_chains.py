@@ -1,7 +1,7 @@
 """Chains: operators that run as one with the operator that reads them, and what must not change by it.
 
 Families, and what only each can find:
-- which operators run inside of which: a chain that goes on where somebody else looks, or ends too early;
+- which operators run inside of which: a chain that continues where somebody else looks, or ends too early;
 - the same rows: flows run with and without chains, on some workers, beside plain Python;
 - each operator by itself: its errors, its rows and calls, the frontier of its stream.
 """

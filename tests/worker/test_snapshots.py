@@ -1,6 +1,6 @@
 """Snapshots of workers at closed epochs: nothing of an epoch is lost, seen early, or seen twice.
 
-- *Interruptions*: flows of every kind are dropped after random steps of random schedules and go on from what
+- *Interruptions*: flows of every kind are dropped after random steps of random schedules and resume from what
   was saved, on the same and on other numbers of workers; only these find what is missing in a snapshot.
 - *Hold-back*: single steps of one worker; only these see that a message waits, that its time stays open while
   it does, and that no operator is shown more than it may see.

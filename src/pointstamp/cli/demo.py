@@ -2,7 +2,7 @@
 
 A million edges arrive in a folder, file by file, while the query runs as a Spark job on this machine. Every
 epoch's changes are published as Parquet as soon as the epoch is complete and saved. Half way the demo kills
-one of its own workers with SIGKILL; the query goes on from its last snapshot. At the end every published
+one of its own workers with SIGKILL; the query resumes from its last snapshot. At the end every published
 epoch is compared with what scipy finds in the files from scratch, so any trace of the crash would show.
 """
 
@@ -47,7 +47,7 @@ def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
         help="run the main job: components of a growing graph, on Spark, with a crash",
         description="Follows a folder in which a graph of a million edges arrives file by file, maintains "
         "its connected components as a Spark job on this machine, kills one of its own workers half way, "
-        "goes on, and checks every published epoch with scipy.",
+        "continues, and checks every published epoch with scipy.",
         allow_abbrev=False,
     )
     parser.add_argument(
@@ -189,7 +189,7 @@ def _run(story: _Story, query: "Query", vertices: int) -> int:
 def _is_over(story: _Story, query: "Query") -> bool:
     """Whether everything that arrived is published."""
     if story.drain is None and story.arrivals.is_done:
-        # In a thread: the display goes on while it waits.
+        # In a thread: the display continues while it waits.
         story.drain = threading.Thread(target=_drain, args=(query,), daemon=True)
         story.drain.start()
     return story.drain is not None and not story.drain.is_alive()

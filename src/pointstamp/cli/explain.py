@@ -16,7 +16,7 @@ from pointstamp.errors import UsageError
 
 _DESCRIPTION = """\
 Shows a run with failures, and beside it the run without failures that an observer may believe: everything of
-epochs up to the last commit that was gone on from is kept, the rest never happened.
+epochs up to the last commit that was resumed from is kept, the rest never happened.
 
 WHAT is a trace, saved with pointstamp simulate FLOW.py --crashes 0-4 --trace FILE, or the checkpoint of a
 query: a folder, or an address such as s3://bucket/checkpoint.

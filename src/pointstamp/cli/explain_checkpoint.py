@@ -57,7 +57,7 @@ def _rows(records: list[Record[Entry]]) -> Iterator[tuple[str, str, str]]:
         match entry:
             case GenerationStarted():
                 dropped = (
-                    "nothing before it is dropped" if committed < 0 else f"goes on after epoch {committed}"
+                    "nothing before it is dropped" if committed < 0 else f"continues after epoch {committed}"
                 )
                 yield number, str(entry), f"- {dropped}; what was not committed never happened"
             case FlowShape():

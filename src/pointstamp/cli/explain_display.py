@@ -96,5 +96,5 @@ def _summary(trace: CrashTrace, explained: Explained) -> list[str]:
     return [
         *lines,
         f"explained: {explained.kept} moves are a run without failures, {dropped} are dropped; each was "
-        "allowed, and every generation went on where the ones before it ended",
+        "allowed, and every generation continued where the ones before it ended",
     ]

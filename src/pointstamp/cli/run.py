@@ -34,7 +34,7 @@ inputs are used. An output becomes Parquet files under DIR/NAME; without --outpu
 An output that is a table comes as its changes, and as it is at the end: as DIR/NAME.parquet, or shown.
 
 With --stream a folder is followed: each file that arrives is an epoch, published when it is complete. The
-same command goes on from its checkpoint. Files must appear whole: write elsewhere, then rename.
+same command resumes from its checkpoint. Files must appear whole: write elsewhere, then rename.
 """
 
 
@@ -85,7 +85,7 @@ def _add_stream_options(run: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--checkpoint",
         metavar="DIR",
-        help="with --stream: what is needed to go on (default: _checkpoint below the output)",
+        help="with --stream: what is needed to continue (default: _checkpoint below the output)",
     )
     run.add_argument(
         "--available-now", action="store_true", help="with --stream: end when all that is there is published"

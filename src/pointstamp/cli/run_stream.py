@@ -1,11 +1,11 @@
 """``pointstamp run --stream``: a flow that follows folders as files arrive, on this machine or on Spark.
 
 An input that is a folder is followed; one that is a file is read once. Every epoch is published under the
-output folder as soon as it is complete and saved, and the checkpoint has what is needed to go on: the same
-command goes on where the last one stopped, whatever stopped it.
+output folder as soon as it is complete and saved, and the checkpoint has what is needed to continue: the same
+command continues where the last one stopped, whatever stopped it.
 
 Ctrl-C (or SIGTERM) lets the epochs on their way come to their end; a second one does not wait. Both leave
-whole epochs only, and a checkpoint to go on from. A mistake in the command line is a UsageError, raised
+whole epochs only, and a checkpoint to resume from. A mistake in the command line is a UsageError, raised
 before anything is started or written.
 """
 
@@ -162,7 +162,7 @@ def _check_owner(arguments: argparse.Namespace) -> None:
         raise UsageError(f"run: --checkpoint {checkpoint} cannot be read: {error}") from error
     if any(Path(output).iterdir()) and not goes_on:
         raise UsageError(
-            f"run: the output folder {output} is not empty, and {checkpoint} is not a checkpoint to go on "
+            f"run: the output folder {output} is not empty, and {checkpoint} is not a checkpoint to continue "
             "from; give the --checkpoint of the earlier run, or another --output."
         )
 

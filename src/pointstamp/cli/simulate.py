@@ -1,6 +1,6 @@
 """``pointstamp simulate``: a user's flow in many worlds, compared with one worker and judged event by event.
 
-Exit code 0 only if every world put out what one worker puts out and the judge found nothing; 1 for a finding,
+Exit code 0 only if every world emitted what one worker emits and the judge found nothing; 1 for a finding,
 and where some world did not come to an end; 2 for a file or a command line that cannot be used.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = """\
 Runs a flow of yours in many simulated worlds: with several workers, messages that take their time, workers
-that stall, rows that are split and dealt out differently, epochs that overlap. Each world must put out the
+that stall, rows that are split and dealt out differently, epochs that overlap. Each world must emit the
 same rows at the same times as one worker does, and every event is judged against the formal models. A world
 that fails is shrunk, and a command that repeats it is printed. With --crashes the flow runs as a query with
 snapshots, and workers, drivers and storage fail at any step: what is published must be the same as if nothing
@@ -30,7 +30,7 @@ FLOW.py has a Dataflow named flow, and inputs: a dictionary, or a function that 
 epochs for each input of the flow; an epoch is a list of dictionaries, an Arrow table or a frame. Where a flow
 has times of its own, it is a list of (time, rows) pairs, the items; --epochs and --rows then number the items
 of each input, from 0, and items keep their times. Where times are epochs, those that are fed are numbered
-anew.
+again.
 """
 
 

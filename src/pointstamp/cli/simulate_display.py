@@ -116,7 +116,7 @@ def report_text(
     )
     if report.verdict is Status.VALID:
         valid = (
-            f"valid: {extent} put out the same as one worker{_crashes(report)}, and the judge found nothing "
+            f"valid: {extent} emitted the same as one worker{_crashes(report)}, and the judge found nothing "
             f"in {report.events:,} events ({speed})"
         )
         return "\n".join([valid, *recorded])
@@ -148,7 +148,7 @@ def finding_text(simulator: Simulator, found: Outcome, saved: str | None) -> str
         lines += _what_happened(simulator, found)
     lines += ["", "what was fed:", *_fed(simulator, found)]
     if found.case.epochs is not None and not simulator.shape.has_own_times:
-        lines += ["  (epochs are numbered anew from 0)"]
+        lines += ["  (epochs are numbered again from 0)"]
     command = found.case.command(simulator.file)
     # Not "&&": a world that fails ends its command with 1.
     look = (

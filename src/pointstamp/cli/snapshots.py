@@ -119,13 +119,13 @@ class _Found:
             yield f"  {name:<{width}}  {rows:>14,} rows  {size:>16,} bytes"
 
     def verdict(self) -> str:
-        """The last line: whether everything is whole, and from where a query would go on."""
+        """The last line: whether everything is whole, and from where a query would continue."""
         chain = self._newest_whole()
-        on = f"it goes on after epoch {chain.epoch}" if chain is not None else "it begins at the beginning"
+        on = f"it continues after epoch {chain.epoch}" if chain is not None else "it begins at the beginning"
         if not self.damages:
             return f"\nall {self.files} files are whole; {on}"
         if self._ledger is None or (chain is None and self._ledger.commits):
-            on = "nothing is left to go on from"
+            on = "nothing is left to resume from"
         said = "\n".join(f"damaged: {each}" for each in self.damages)
         return f"\n{said}\n{len(self.damages)} of {self.files} files are damaged; {on}"
 

@@ -1,4 +1,4 @@
-"""An operator that begins anew at every time: one of its own for each, forgotten when the time is complete.
+"""An operator that starts from scratch at every time: one instance for each, freed with the time.
 
 So an operator that keeps what all times so far add up to sees the rows of one time by themselves, and what a
 table does over all epochs a stream does within one. Nothing of it is saved: at a closed epoch there is none.
@@ -44,4 +44,4 @@ class Afresh:
         return {}
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Begin anew."""
+        """Begin again."""

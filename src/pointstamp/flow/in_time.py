@@ -27,7 +27,7 @@ BOUND: Final = "event times"
 """The input at which the greatest event times arrive."""
 
 LATE_COUNT: Final = pa.schema({"stream": pa.string(), "rows": pa.int64()})
-"""What is put out of late rows that are dropped: how many they were."""
+"""What is emitted of late rows that are dropped: how many they were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class InTime:
 
     def on_notify(self, context: Context) -> None:
         """Judge the rows of the epoch by the bound of those before it."""
-        # That of the stream itself, unless others have gone on while it was silent.
+        # That of the stream itself, unless others have continued while it was silent.
         bound = max((now for each in self._bounds if (now := each.now) is not None), default=None)
         for batch in self._rows.pop(context.time, []):
             if bound is None:
@@ -112,7 +112,7 @@ class InTime:
         return {name: Piece(each.saved(), ()) for name, each in self._named_bounds()}
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Go on with what was known."""
+        """Continue with what was known."""
         for name, each in self._named_bounds():
             each.load(pieces[name])
 

@@ -21,9 +21,9 @@ epochs first, in an epoch round by round, outermost first, and of none as long a
 
 What an operator keeps from one epoch to the next is its state. It declares it, because queries save it: an
 attribute ``state`` names the attributes that hold it and how each is saved (``pointstamp.saved``), or it has
-the methods ``save`` and ``restore`` (``pointstamp.Piece``). ``on_restore(context)`` is called when it goes on
-from a snapshot; capabilities that it held come back by ``context.regained()``. What is not declared is lost
-in a failure.
+the methods ``save`` and ``restore`` (``pointstamp.Piece``). ``on_restore(context)`` is called when it
+continues from a snapshot; capabilities that it held come back by ``context.regained()``. What is not declared
+is lost in a failure.
 """
 
 import copy

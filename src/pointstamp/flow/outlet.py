@@ -29,7 +29,7 @@ class Outlet:
     """One output of a node, with its schema, the scope it stands in, and how its batches are shared."""
 
     _begins_anew: ClassVar[bool] = False
-    """Whether an operator that would keep what it reads from here begins anew at every time."""
+    """Whether an operator that would keep what it reads from here restarts from scratch at every time."""
 
     def __init__(
         self, builder: PlanBuilder, source: SourcePort, schema: pa.Schema, scope: Scope, pact: Pact = STAY
@@ -64,7 +64,7 @@ def wiring(outlet: Outlet) -> Wiring:
 
 
 def begins_anew(outlet: Outlet) -> bool:
-    """Whether operators that read this begin anew at every time."""
+    """Whether operators that read this restart from scratch at every time."""
     return outlet._begins_anew  # noqa: SLF001 - as above
 
 
@@ -165,7 +165,7 @@ def feed(variable: Node, stream: Outlet, who: str) -> None:
 
 
 def _copied(outlet: AnOutlet) -> AnOutlet:
-    """Copies that were asked for are made before they are shared anew; others are as they are."""
+    """Copies that were asked for are made before they are shared again; others are as they are."""
     if not isinstance(wiring(outlet).pact, ToEveryWorker):
         return outlet
     return add_operator("copies", Concat, {"in": outlet}, {"out": outlet.schema}, sends=Passes.ROWS)[0]

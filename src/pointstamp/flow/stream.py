@@ -84,7 +84,7 @@ class Stream(EpochVerbs):
         numpy array or a list. The worker is ``shard % workers``: rows of one shard meet however many workers
         there are. A row must have the same shard in every batch and in every process.
 
-        State behind it that is saved with keys can go on with another number of workers if the columns are
+        State behind it that is saved with keys can continue with another number of workers if the columns are
         named, ``exchange("user", by=function)``, and are the keys of the state; otherwise that is refused.
         """
         for key in keys:
@@ -245,7 +245,7 @@ class Stream(EpochVerbs):
         return add_operator(name, Concat, inputs, {"out": self.schema}, sends=Passes.ROWS)[0]
 
     def inspect(self, function: Callable[[Any, pa.RecordBatch], None], *, name: str = "inspect") -> "Stream":
-        """Show each batch with its time to a function; the stream goes on unchanged."""
+        """Show each batch with its time to a function; the stream continues unchanged."""
         return self._add(name, partial(Inspect, function), self.schema)
 
     def probe(self) -> Probe:

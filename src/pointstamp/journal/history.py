@@ -71,7 +71,7 @@ class Renewed(msgspec.Struct, frozen=True, tag=True):
 class Committed(msgspec.Struct, frozen=True, tag=True):
     """Commit ``number``: the snapshot of an epoch, in parts by worker, and the output that it publishes.
 
-    ``settled`` is the last tick that need not be read again to go on from here. ``kept`` says how many rows
+    ``settled`` is the last tick that need not be read again to resume from here. ``kept`` says how many rows
     and bytes operators keep on all workers, by operator and what it is, for who looks at the checkpoint.
     ``shape`` is that of the flow where it is no longer the stored one: with this commit the change is done.
     """
@@ -204,7 +204,7 @@ def stored_shape(entries: Iterable[Entry | E]) -> FlowShape | None:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotChain:
-    """A snapshot from which a query can go on: a whole one, then those with changes, oldest first."""
+    """A snapshot from which a query can continue: a whole one, then those with changes, oldest first."""
 
     commits: Sequence[Committed]
 

@@ -207,7 +207,7 @@ class Journal(Generic[E]):
             newer = entry_of(stored, self._decoder, name)
             self._fenced = (
                 f"generation {self._generation} may write nothing more to {self._where}: entry {number} is "
-                f"{newer}. Stop this driver; the newer one goes on from here."
+                f"{newer}. Stop this driver; the newer one resumes from here."
             )
             raise FencedError(self._fenced)
         raise RecoveryError(
@@ -235,7 +235,7 @@ class Journal(Generic[E]):
             newer = next(r for r in later if r.number > number)
             raise FencedError(
                 f"{started}, was replaced at once in {self._where}: entry {newer.number} is {newer.entry}. "
-                "Stop this driver; the newer one goes on from here."
+                "Stop this driver; the newer one resumes from here."
             )
 
     def _load(self) -> list[Record[E]]:

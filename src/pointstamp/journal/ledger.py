@@ -2,7 +2,7 @@
 
 A tick says which units of which source were taken. A commit says that every worker has saved an epoch: where
 the parts of the snapshot are, and which staged output is published with it. Everything that a new driver
-needs to go on follows from these, in order: where each source stands, which ticks must be read again, and
+needs to continue follows from these, in order: where each source stands, which ticks must be read again, and
 which snapshot they come after.
 
 A snapshot is a chain of commits: a whole one, and those after it that hold what changed. The last chains are
@@ -201,7 +201,7 @@ class Ledger:
     def renew(self, tick: Ticked) -> Ticked | None:
         """A tick that must be read again, as its sources have it now; None while a unit is being written.
 
-        A unit that has changed is recorded anew. That is sound because nothing of the tick is committed,
+        A unit that has changed is recorded again. That is sound because nothing of the tick is committed,
         which the order of the journal proves: no older driver can commit after this, and this driver has not
         given the tick to any member. If something of the unit is committed, its other rows must not change.
         """
@@ -350,7 +350,7 @@ class Ledger:
                     if name not in self._sources:
                         raise RecoveryError(
                             f"the journal has rows of an input '{name}', which this flow does not have. "
-                            "Go on with the flow that wrote it, or begin with a new checkpoint."
+                            "Continue with the flow that wrote it, or begin with a new checkpoint."
                         )
                     for unit in units:
                         self.positions[name] = self._sources[name].after(self.positions.get(name), unit)
@@ -420,7 +420,7 @@ class Ledger:
             dict(self.positions),
             self.last_tick,
             self.open_from,
-            # Where its last part is damaged, an older one of the chain is gone on from.
+            # Where its last part is damaged, an older one of the chain is resumed from.
             self.ticks_after(SnapshotChain(chain.commits[:1])),
             [msgspec.structs.replace(each, staged=[]) for each in chain.commits],
         )

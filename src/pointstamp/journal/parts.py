@@ -1,4 +1,4 @@
-"""Parts of a snapshot as bytes: what one worker saves of an epoch, and what a worker goes on from.
+"""Parts of a snapshot as bytes: what one worker saves of an epoch, and what a worker resumes from.
 
 A part holds the pieces of state of each operator as Arrow tables, and what it held, awaited and had sent
 ahead. A snapshot is a chain: the parts of a whole one, then those of each later one with what changed since.
@@ -8,7 +8,7 @@ with it.
 
 A part is tied to its place twice: it is sealed with its query and its name, which says epoch, generation and
 worker; and the commit that names it has its checksum. So no other part is taken for it, not even one of the
-same name from a copy of the checkpoint with which another query went on.
+same name from a copy of the checkpoint with which another query continued.
 """
 
 from collections.abc import Mapping, Sequence
@@ -146,7 +146,7 @@ def _unsealed(content: bytes, part: PartSaved, query: str) -> bytes:
         raise StorageError(
             f"'{part.name}' is intact, but is not the part that was committed: its checksum is "
             f"{checksum_of(content):08x}, and that of the committed part is {part.crc32:08x}. It comes from "
-            "a copy of the checkpoint with which another query went on."
+            "a copy of the checkpoint with which another query continued."
         )
     return inside
 
@@ -154,7 +154,7 @@ def _unsealed(content: bytes, part: PartSaved, query: str) -> bytes:
 def restored_from(
     chain: Sequence[Sequence[SavedPart]], worker: int, workers: int, dealers: Dealers | None = None
 ) -> Restored:
-    """What a worker goes on from: the parts of a whole snapshot, and those of each later one, in order.
+    """What a worker resumes from: the parts of a whole snapshot, and those of each later one, in order.
 
     ``dealers`` says which worker owns the rows of a place; without one, the hash of their keys does.
     """

@@ -113,7 +113,7 @@ def judge(
     """Judge the events of a run of this many workers, in the order in which they happened.
 
     ``at_rest`` says that the run came to an end with all inputs closed, so that everything must be complete.
-    ``thorough`` counts everything anew after each event, which costs more than all the rest.
+    ``thorough`` counts everything again after each event, which costs more than all the rest.
     """
     judged = ModelRules(AbstractState(walker, workers))
     rules = judged.of
@@ -177,6 +177,6 @@ class ModelRules:
             self._notifications.check_served()
 
     def go_on_with(self, state: AbstractState) -> None:
-        """Go on with another form of the same state."""
+        """Continue with another form of the same state."""
         for rules in (self.exchange, self._frontiers, self._notifications):
             rules.state, rules.walker = state, state.walker

@@ -1,9 +1,9 @@
-"""The rules of snapshots, for a run that is judged while it goes on and for worlds with crashes.
+"""The rules of snapshots, for a run that is judged while it continues and for worlds with crashes.
 
 A snapshot of epoch e is taken operator by operator, each when nothing of an epoch up to e can reach it any
-more. Together they are a cut from which a run may go on as if it had never failed (Veresov et al. 2024, for
-graphs with cycles too) if the conditions below hold. They are looked up in the abstract state of Brun et al.
-(2021), in what truly exists, and not in what a worker believes.
+more. Together they are a cut from which a run may continue as if it had never failed (Veresov et al. 2024,
+for graphs with cycles too) if the conditions below hold. They are looked up in the abstract state of Brun et
+al. (2021), in what truly exists, and not in what a worker believes.
 
 Kept: for each instance of an operator the last epoch that it has set aside, and the latest that it has seen
 anything of. Not judged, because no event shows it: that what is stored is the state, with everything that was
@@ -47,7 +47,7 @@ SNAPSHOT_PROPERTIES: Final = {
         "an operator that has taken the snapshot of an epoch handles, mints and sends nothing of it"
     ),
     "RestoredStart": (
-        "a worker that goes on after an epoch holds nothing of it when it first tells how far it is"
+        "a worker that continues after an epoch holds nothing of it when it first tells how far it is"
     ),
     "CommitWhole": "an epoch is committed when every operator of every worker has taken its snapshot",
     "CommitEvery": "an epoch of which a snapshot was taken is committed, and before any later one",
@@ -173,7 +173,7 @@ class SnapshotRules(Rules):
             if self.walker.points[point][1][0] <= self._restored:
                 broken(
                     "RestoredStart",
-                    f"worker {w} went on after epoch {self._restored} and holds {self.describe(point)}",
+                    f"worker {w} continued after epoch {self._restored} and holds {self.describe(point)}",
                 )
 
 

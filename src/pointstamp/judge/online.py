@@ -1,4 +1,4 @@
-"""The judge of a run that goes on: the same rules as for a trace, event by event, without an end.
+"""The judge of a run that continues: the same rules as for a trace, event by event, without an end.
 
 Each worker tells its own events in order; nobody has seen the order between events of different workers. They
 are merged into an order that respects causality: a message is pulled after the activation that sent it, a

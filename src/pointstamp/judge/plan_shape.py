@@ -3,8 +3,8 @@
 A plan holds both: what was written (that a node is a door, how many epochs a delay has, what an operator or a
 variable declares of its times, by the names of its ports), and the summaries that were made of it, which
 progress tracking and routes go by. Only the first is read here, and the ways of times are derived from it
-anew, by what the papers say of doors: enter appends a round, leave drops it, feedback adds one to it (Abadi &
-Isard 2015, section 3; Brun et al. 2021, section 5). So a summary that was made wrongly is found.
+again, by what the papers say of doors: enter appends a round, leave drops it, feedback adds one to it (Abadi
+& Isard 2015, section 3; Brun et al. 2021, section 5). So a summary that was made wrongly is found.
 
 Only the numbers of a user's summary are read; its own arithmetic is not used.
 

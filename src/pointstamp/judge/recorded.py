@@ -105,7 +105,7 @@ def step_of(shape: Shape, event: Event, generation: int = 0) -> Json:
 
 
 def began(state: ModelState) -> Json:
-    """Where a run begins, or is gone on with: all that each worker has, and the models' state."""
+    """Where a run begins, or is continued with: all that each worker has, and the models' state."""
     return {
         "exists": state.exists,
         "frontiers": _json(state.frontiers),

@@ -210,7 +210,7 @@ def distinct_rows(coded: list[pa.Array]) -> tuple[list[pa.Array], npt.NDArray[np
     for column in coded[1:]:
         encoded = column.dictionary_encode(null_encoding="encode")
         pairs = codes * np.int64(len(encoded.dictionary)) + encoded.indices.to_numpy()
-        # Numbered anew after each column, so that the next product stays below 2^63.
+        # Numbered again after each column, so that the next product stays below 2^63.
         codes = pa.array(pairs).dictionary_encode().indices.to_numpy()
     rows = np.empty(int(codes.max(initial=-1)) + 1, np.intp)
     rows[codes[::-1]] = np.arange(len(codes))[::-1]

@@ -40,7 +40,7 @@ class HashTable:
         self._allocate(_PLACES_MIN)
 
     def find(self, hashes: Hashes, same: SameKey | None = None) -> Slots:
-        """The slot of each hash, or UNKNOWN; the search goes on past hits that ``same`` denies."""
+        """The slot of each hash, or UNKNOWN; the search continues past hits that ``same`` denies."""
         at = (hashes & self._mask).view(np.int64)
         found = self._slots[at]
         rows = self._undecided(found, at, hashes, None, same)
@@ -88,7 +88,7 @@ class HashTable:
     def _undecided(
         self, slots: Slots, at: Words, hashes: Hashes, rows: Slots | None, same: SameKey | None
     ) -> Slots:
-        """Which of these places hold another key: the search goes on there; at a free one it ends."""
+        """Which of these places hold another key: the search continues there; at a free one it ends."""
         other = self._hashes[at] != hashes
         if same is not None:
             hits = np.flatnonzero(~other & (slots >= 0))

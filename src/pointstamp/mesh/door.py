@@ -1,8 +1,8 @@
 """Who is let into a mesh: keys, addresses, and the doorman that lets in members and nobody else.
 
 CURVE proves to a client that the server owns its key, and encrypts. That the client is a member is decided
-here, by ZeroMQ's authentication protocol (RFC 27): a handshake goes on when the doorman has answered for the
-client's key. While the members meet he lets them in; afterwards he refuses everybody.
+here, by ZeroMQ's authentication protocol (RFC 27): a handshake continues when the doorman has answered for
+the client's key. While the members meet he lets them in; afterwards he refuses everybody.
 
 Invariant: no byte of a stranger's reaches the mesh. Strangers who get a connection are counted, and the log
 ``pointstamp.mesh`` names them, with the address where it is known (of those who show a key) and at most once

@@ -10,7 +10,7 @@ on its way is bounded at the inputs.
 
 Invariant: what a member collects from a peer is what that peer posted, in order, without gap or repetition.
 Every message carries its number; a gap, a connection that closes without a goodbye, or a peer that answers no
-heartbeat raises TransportError with the peer's name. Connections are never made anew: what was on its way
+heartbeat raises TransportError with the peer's name. Connections are never made again: what was on its way
 would be lost unseen, so a run that has lost a peer starts again from a snapshot, in a new generation.
 Messages of older generations are dropped and counted.
 

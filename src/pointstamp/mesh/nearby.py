@@ -5,8 +5,9 @@ read in the other's folder a secret whose digest it was told. A host's name prov
 one host may have one name, or one address, and see neither each other's files nor each other's processes.
 Whoever is not near is reached as before, by tcp with keys.
 
-The folder is made anew for each member, and only its owner may open it. The socket in it takes connections of
-processes of its user only, so it needs no keys and costs no encryption. The folder is gone when all have met.
+The folder is made again for each member, and only its owner may open it. The socket in it takes connections
+of processes of its user only, so it needs no keys and costs no encryption. The folder is gone when all have
+met.
 """
 
 import hmac

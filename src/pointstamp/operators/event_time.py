@@ -100,7 +100,7 @@ class Bounds:
         latest[name] = max(told, default=None)
 
     def take(self, time: Time) -> bool:
-        """Go on to what is known after a time that is settled; whether there was something to know."""
+        """Continue to what is known after a time that is settled; whether there was something to know."""
         arrived = self._open.pop(time, {})
         for name, latest in arrived.items():
             if latest is not None:
@@ -125,7 +125,7 @@ class Bounds:
         return pa.table({"name": pa.array(names, pa.string()), "latest": pa.array(latest, pa.int64())})
 
     def load(self, rows: pa.Table) -> None:
-        """Go on from what was saved, by one worker or by several that know the same."""
+        """Continue from what was saved, by one worker or by several that know the same."""
         for row in rows.to_pylist():
             if row["name"] == _NOW:
                 self.now = row["latest"]

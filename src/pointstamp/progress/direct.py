@@ -41,7 +41,7 @@ class DirectBroadcast:
         return [(WorkerIndex(peer), batch) for peer in range(self.workers)]
 
     def has_relay(self) -> bool:
-        """Never: nothing goes on from here."""
+        """Never: nothing resumes from here."""
         return False
 
     def look_again(self) -> None:

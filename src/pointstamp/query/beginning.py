@@ -1,4 +1,4 @@
-"""The beginning of a generation: it turns what is stored into everything that a driver needs to go on.
+"""The beginning of a generation: it turns what is stored into everything that a driver needs to continue.
 
 Taking the journal over fences every older driver. What was committed, but may not have been published, is
 published again; the newest snapshot is found, or the newest whole one where a member has found one damaged;
@@ -89,12 +89,12 @@ def begin_generation(
     checks_parts: bool = True,
     on_taken_over: Callable[[Ledger], None] = lambda ledger: None,
 ) -> Beginning:
-    """Take the journal over, and find what to go on from; every older driver is fenced from here on.
+    """Take the journal over, and find what to resume from; every older driver is fenced from here on.
 
     ``on_taken_over`` is told the ledger as soon as this generation is in the journal. What comes after that
     may fail; the next try then asks this ledger, and not an older one, whether somebody else took over.
 
-    Members check the parts that they go on from. Where one has found a part damaged, the next generation
+    Members check the parts that they resume from. Where one has found a part damaged, the next generation
     begins with ``checks_parts``: the driver reads all of them, and goes back to a snapshot that is whole.
     """
     journal: Journal[Entry] = Journal.open(spec.storage, Entry, writer=writer, query=spec.query_id)

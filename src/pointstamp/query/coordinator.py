@@ -38,7 +38,7 @@ from pointstamp.sources.port import Part, Unit
 
 # In at most about so many steps the epochs that are left at the end of all inputs are closed.
 _LAST_STEPS_MAX: Final = 64
-# Below this a chain is not begun anew for its size.
+# Below this a chain is not begun again for its size.
 _COMPACT_BYTES_MIN: Final = 1024 * 1024
 
 
@@ -353,7 +353,7 @@ class Coordinator:
     def _record(self, now_seconds: float) -> Ticked | None:
         intake = self._intake
         if self.is_held or (self.ledger.is_final and not intake.has_units):
-            return None  # a query that was finished goes on when there is more
+            return None  # a query that was finished continues when there is more
         every, is_clock_over = self._tick_every_seconds, intake.has_ended
         if every is not None and not is_clock_over and now_seconds < self._last_tick_seconds + every:
             return None
@@ -399,7 +399,7 @@ class Coordinator:
         last = max(self._last_row_epoch + 1, open_from)
         if self._closes and last == open_from:
             return self._close()
-        # In steps, so that there are snapshots on the way; the same steps wherever it goes on from.
+        # In steps, so that there are snapshots on the way; the same steps wherever it resumes from.
         step = max(1, -(-last // _LAST_STEPS_MAX))
         complete_to = min(last, (open_from // step + 1) * step)
         is_final = complete_to > self._last_row_epoch and not self._closes

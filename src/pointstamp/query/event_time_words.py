@@ -135,7 +135,7 @@ def _since(holding: _Holding, silence: Silence, now_seconds: float) -> str:
     patience = {silence.idle_seconds_of(name) for name in holding.inputs}
     said = f"nothing has come from it for {seconds:.1f} seconds"
     if None in patience:
-        return f"{said}, and idle= does not say after how long the others may go on"
+        return f"{said}, and idle= does not say after how long the others may continue"
     return f"{said}, and idle= is {max(each for each in patience if each is not None):g} seconds"
 
 

@@ -1,7 +1,7 @@
 """Queries on this machine, without Spark: the same snapshots, journal and publishing, in processes or in one.
 
 ``start`` begins a query on sources; ``run_to_end`` runs a flow over data at hand, with a checkpoint: when it
-is called again with the same data, it goes on from there, no matter what ended it.
+is called again with the same data, it resumes from there, no matter what ended it.
 """
 
 from collections.abc import Mapping
@@ -106,11 +106,11 @@ def run_to_end(
     epoch: EpochColumns,
     judge: Judge | None = None,
 ) -> Results:
-    """Run a flow over data at hand to its end, and go on where an earlier run with this checkpoint stopped.
+    """Run a flow over given data to its end; resume where an earlier run with this checkpoint stopped.
 
     Without epoch columns item i is epoch i, and each is a tick. With one, each epoch that has rows is a unit,
     in order, and its rows carry their epoch in a column: so gaps between epochs cost nothing (days written as
-    20240131), and data that is added later goes on from there whatever its epochs are.
+    20240131), and data that is added later resumes from there whatever its epochs are.
     """
     columns = check_epochs(plan, data, epoch)
     given = {name: _by_epoch(plan, name, each, columns.get(name)) for name, each in data.items()}

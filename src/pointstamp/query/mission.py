@@ -26,7 +26,7 @@ from pointstamp.worker.snapshots import Restored
 
 @dataclass(frozen=True, slots=True)
 class Mission:
-    """One generation of a query: the flow, where its rows come from and go to, and the state it goes on from.
+    """One generation of a query: the flow, where its rows come from and go to, and the state it resumes from.
 
     ``chain`` are the parts of a whole snapshot, then those with what changed; empty where the flow starts
     from nothing. Output up to epoch ``published_through`` is published: where an older
@@ -62,9 +62,9 @@ class Mission:
         return schema
 
     def restored(self, worker: int) -> Restored | None:
-        """What a worker goes on from, read from storage; None where the flow starts from nothing.
+        """What a worker resumes from, read from storage; None where the flow starts from nothing.
 
-        Whoever goes on from a part checks it: DamagedSnapshot if it is not whole.
+        Whoever resumes from a part checks it: DamagedSnapshot if it is not whole.
         """
         if not self.chain:
             return None

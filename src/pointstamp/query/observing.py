@@ -133,7 +133,7 @@ class Verification:
         """An epoch was committed."""
         self._judge.committed(epoch)
 
-    # What may go on.
+    # What may continue.
 
     def verified(self) -> list[tuple[int, Saved]]:
         """The reports that may be believed by now; InternalError where the judge has found something."""

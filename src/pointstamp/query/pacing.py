@@ -1,7 +1,7 @@
 """When a member may read on: what was decoded and is not done is bounded, on every worker.
 
 What lies on a disk says little of what it is in memory: a file of kilobytes may hold gigabytes of rows. So a
-member counts what it has decoded. It stops reading while there is too much of it, and goes on when the flow
+member counts what it has decoded. It stops reading while there is too much of it, and continues when the flow
 has digested some. Nothing inside the flow ever waits: a bounded channel in a loop can deadlock.
 
 Two things are bounded:

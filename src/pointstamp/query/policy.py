@@ -16,9 +16,10 @@ class SnapshotPolicy:
     """How often snapshots are taken: after so many epochs or so many seconds, whichever comes first.
 
     If neither is given, every epoch is saved. Output is published with the snapshot of its epoch, so this is
-    also the longest time that it waits. A chain of snapshots begins anew after ``chain_max`` of them, or when
-    what changed has become larger than the whole; ``keep`` chains are kept. A snapshot of no more than about
-    ``inline_bytes_max`` bytes is in the journal with its commit, which saves writing files; with 0 none is.
+    also the longest time that it waits. A chain of snapshots restarts from scratch after ``chain_max`` of
+    them, or when what changed has become larger than the whole; ``keep`` chains are kept. A snapshot of no
+    more than about ``inline_bytes_max`` bytes is in the journal with its commit, which saves writing files;
+    with 0 none is.
     """
 
     epochs: int | None = None
@@ -36,7 +37,7 @@ class SnapshotPolicy:
         if self.chain_max < 1 or self.keep < 1:
             raise FlowError(
                 f"snapshots were given chain_max={self.chain_max} and keep={self.keep}; both must be at "
-                "least 1, or there would be no snapshot to go on from."
+                "least 1, or there would be no snapshot to resume from."
             )
 
     def is_due(self, epochs: int, seconds: float) -> bool:

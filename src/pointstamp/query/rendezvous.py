@@ -172,7 +172,7 @@ class Rendezvous:
         ]
 
     def disconnected(self, connection: int, now_seconds: float) -> list[Sent]:
-        """Take note that a task is gone; before the roster is decided, the others are seated anew."""
+        """Take note that a task is gone; before the roster is decided, the others are seated again."""
         self._copies.pop(connection, None)
         gone = self._candidates.pop(connection, None)
         if gone is None or self.roster is not None:

@@ -1,4 +1,4 @@
-"""The scribe: writes what a member has to save while the member goes on working.
+"""The scribe: writes what a member has to save while the member continues working.
 
 A job makes something durable and returns the report that says so, or None if nobody waits for it. Jobs are
 done one after the other, in the order in which they were given. An error in a job is raised when the member

@@ -7,7 +7,7 @@ rows go.
 
 Silence is the one thing about event time that a clock decides. So it is decided here alone, at the driver,
 and takes effect in a tick, which is in the journal: whoever reads the tick again asks no clock. A new driver
-is patient anew.
+is patient again.
 
 Invariant: an input with units that wait, or that are being read, is not silent.
 """

@@ -1,10 +1,10 @@
 """The supervisor: keeps a query going, generation after generation, until it is done or hopeless.
 
-Each generation takes the journal over (which fences every older driver), goes on from the newest snapshot
+Each generation takes the journal over (which fences every older driver), resumes from the newest snapshot
 that is whole, repeats the last publication if that is needed, and runs a session. When a member is lost, the
 crew is ended and the next generation starts after a pause, as long as there is budget; one log line says what
-was lost and from which epoch the query went on. If the flow itself fails again in the same words, on whatever
-rows, with no commit in between, it would fail for ever, and the query ends.
+was lost and from which epoch the query continued. If the flow itself fails again in the same words, on
+whatever rows, with no commit in between, it would fail for ever, and the query ends.
 """
 
 import logging
@@ -314,12 +314,12 @@ class Supervisor:
             raise RecoveryError(
                 f"query '{self.spec.plan.name}' has ended after {self.restarts} restarts: {words} Everything "
                 f"up to epoch {self.committed_epoch} is published; start the query again with the same "
-                "checkpoint to go on from there."
+                "checkpoint to resume from there."
             ) from error
         self.restarts += 1
-        if self._lost_seconds is not None:  # that it goes on is said when it does
+        if self._lost_seconds is not None:  # that it continues is said when it does
             _log.warning(
-                "query '%s' could not go on: %s; it tries again in %.1f s (restart %s of at most %s)",
+                "query '%s' could not continue: %s; it tries again in %.1f s (restart %s of at most %s)",
                 self.spec.plan.name,
                 words.rstrip("."),
                 pause,
@@ -344,7 +344,7 @@ class Supervisor:
             self.timeline.went_on()
             self.recovery_seconds.append(took)
             _log.warning(
-                "query '%s': %s; the query went on from epoch %s after %.1f s, as generation %s (restart %s "
+                "query '%s': %s; the query resumed from epoch %s after %.1f s, as generation %s (restart %s "
                 "of at most %s)",
                 self.spec.plan.name,
                 self._lost_words.rstrip("."),

@@ -23,7 +23,7 @@ _PAUSE_SECONDS_MAX: Final = 600.0
 
 
 class Upkeep:
-    """Lets a compactor take its turns between ``start`` and ``stop``; the counts go on over both."""
+    """Lets a compactor take its turns between ``start`` and ``stop``; the counts continue over both."""
 
     def __init__(self, make: Callable[[], Compactor | None] | None, query: str) -> None:
         self._make = make

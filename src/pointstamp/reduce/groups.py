@@ -122,7 +122,7 @@ class Groups:
         if table.schema != expected:
             raise RecoveryError(
                 f"operator '{operator}' needs saved groups with {_shown(expected)}, but the saved ones "
-                f"have {_shown(table.schema)}. Go on with the aggregates that were saved, or begin without "
+                f"have {_shown(table.schema)}. Resume with the aggregates that were saved, or begin without "
                 "the snapshot."
             )
         for batch in table.to_batches():

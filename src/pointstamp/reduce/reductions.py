@@ -75,7 +75,7 @@ class WindowedReduce:
         return {}
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Begin anew."""
+        """Begin again."""
 
 
 class RunningReduce:
@@ -117,7 +117,7 @@ class RunningReduce:
         return {"groups": self._groups.save(self._operator, changes_only=changes_only)}
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Go on with the groups of this worker's keys."""
+        """Continue with the groups of this worker's keys."""
         self._operator = context.operator
         self._groups.restore(pieces["groups"], self._operator)
 

@@ -127,7 +127,7 @@ class AskAhead(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class TakeOver(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """Stand by no longer: join this generation, which goes on from this snapshot, and wait to set out.
+    """Stand by no longer: join this generation, which resumes from this snapshot, and wait to set out.
 
     ``chain`` and ``published_through`` are those of the mission; the rest of it the member has.
     """

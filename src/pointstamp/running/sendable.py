@@ -2,7 +2,7 @@
 
 Functions travel by name where a worker can import their module, and by value otherwise: those of a script or
 a notebook, lambdas, closures with what they hold, and those of a module that was loaded from a place which is
-not on the module path. What a module holds besides is not sent: a worker imports it anew.
+not on the module path. What a module holds besides is not sent: a worker imports it again.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """A case: one world of one flow, described so briefly that it fits on a command line.
 
 A case names a seed and how many workers; after shrinking also which of the user's epochs and rows are fed
-(those that stay are numbered anew from epoch 0), and which choices of the seed are really made. Where a flow
+(those that stay are numbered again from epoch 0), and which choices of the seed are really made. Where a flow
 has times of its own, the items of each input are numbered in place of epochs, and keep their times.
 """
 

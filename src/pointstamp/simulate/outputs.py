@@ -1,4 +1,4 @@
-"""Comparing what two runs put out: per output and time as multisets of rows, whatever their order.
+"""Comparing what two runs emitted: per output and time as multisets of rows, whatever their order.
 
 Floating point sums depend on the order of their terms, and no schedule promises one; rows that differ in
 floats by no more than a billionth part count as equal.
@@ -15,7 +15,7 @@ import pyarrow as pa
 from pointstamp.topology.domain import Time, TimeOrder
 
 Outputs: TypeAlias = Mapping[tuple[str, Time], Sequence[pa.RecordBatch]]
-"""What a run put out, by output and time."""
+"""What a run emitted, by output and time."""
 
 Row: TypeAlias = tuple[Any, ...]
 

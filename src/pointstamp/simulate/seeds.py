@@ -1,6 +1,6 @@
 """Running a user's flow in many worlds: each is judged, and must have the output of one worker.
 
-The run to compare with has one worker and leaves nothing to chance. Every other world must put out the same
+The run to compare with has one worker and leaves nothing to chance. Every other world must emit the same
 rows at the same times, because a flow must not depend on the schedule. A world that does not, or whose trace
 the judge refuses, or in which an operator fails, is a finding; a world that does not come to an end is
 unknown. The first finding is shrunk (``pointstamp.simulate.shrink``).
@@ -76,7 +76,7 @@ class Simulator:
         self._expected: dict[tuple[tuple[int, ...] | None, tuple[RowName, ...] | None], WorldRun] = {}
 
     def run(self, case: Case) -> Outcome:
-        """Run one world, judge it, and compare what it put out with the run on one worker."""
+        """Run one world, judge it, and compare what it emitted with the run on one worker."""
         run = self._world(case)
         at_rest = run.ended in (Ended.COMPLETE, Ended.STUCK)
         verdict = judge(self._walker, case.workers, run.events, at_rest=at_rest)
@@ -97,7 +97,7 @@ class Simulator:
         return Trace(header, tuple(run.events))
 
     def difference(self, expected: Outputs, got: Outputs) -> Difference | None:
-        """Where what two worlds put out differs for the first time."""
+        """Where what two worlds emitted differs for the first time."""
         own = self.plan.root if self.shape.has_own_times else None
         return first_difference(expected, got, own)
 

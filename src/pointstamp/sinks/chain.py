@@ -5,7 +5,7 @@ stores have no rename, so this is the commit point. A chain of months would be a
 commits, so every tenth link also holds the nine before it, every hundredth the ninety-nine, and so on up to
 ten thousand, and what a later link holds is removed. So n commits are at most n / 10,000 + 36 objects, no
 object grows beyond ten thousand commits, and each commit is written five times at most: unlike a checkpoint
-of everything, this stays cheap however long it goes on.
+of everything, this stays cheap however long it continues.
 
     n = 0 .. 8    one commit each       n = 9     0 .. 9
     n = 10 .. 18  one commit each       n = 19    10 .. 19      ...      n = 99    0 .. 99

@@ -3,7 +3,7 @@
     <path>/_pointstamp/compactions/<number>.json
 
 A compaction lists the files that hold all rows up to one commit of the chain; only the newest counts, and the
-chain goes on after it. It changes where rows lie and nothing else: the same rows, with the same epochs.
+chain continues after it. It changes where rows lie and nothing else: the same rows, with the same epochs.
 Compaction n + 1 is made from compaction n, and exists once its object has been created, which only one writer
 can do. So a compactor that is late, or has been replaced, changes nothing that a reader sees.
 

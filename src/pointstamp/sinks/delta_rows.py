@@ -1,7 +1,7 @@
 """The rows of a Delta table that is kept up to date: which files a change touches, what takes their place.
 
 Delta's files are never changed, so a row that disappears takes its file with it: the file's other rows are
-written anew. Which files those are is known by the hashes of their rows, eight bytes for each in the memory
+written again. Which files those are is known by the hashes of their rows, eight bytes for each in the memory
 of the driver. A file is read for them once, and one that this process wrote is known without that.
 
 Invariant: the rows of the files that stay and of those that are added are the rows of before with the change

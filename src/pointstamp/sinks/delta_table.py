@@ -4,7 +4,7 @@ The driver adds up what the workers have staged, writes new rows, and those that
 gone (``delta_rows``); one transaction adds and removes the files, and carries the commit's number. It is made
 for the version of the table that was read, or not at all: Delta itself would let it pass beside an OPTIMIZE
 that has rewritten the same files, and rows that are gone would be there again. So whoever is overtaken reads
-the table anew and tries again.
+the table again and tries again.
 
 A commit costs what its changes cost, and the files in which rows are gone. What was staged is removed when it
 is part of the table.

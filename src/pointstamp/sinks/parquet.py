@@ -37,7 +37,7 @@ from pointstamp.storage.proving import check_exclusive
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ParquetSink(RedactedRepr):
-    """Parquet files below a folder; ``open_storage`` opens it, on each host anew.
+    """Parquet files below a folder; ``open_storage`` opens it, on each host again.
 
     ``partition_by`` names the columns by whose values files lie in folders: of every output, or by output.
     One worker's rows of a commit may go to ``partitions_max`` folders. ``compaction`` says how small files

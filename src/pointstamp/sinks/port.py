@@ -77,7 +77,7 @@ class Publisher(Protocol):
     """
 
     def check_outputs(self, before: Collection[str]) -> None:
-        """RecoveryError if these outputs cannot go on from what is published; nothing is changed.
+        """RecoveryError if these outputs cannot resume from what is published; nothing is changed.
 
         Asked before anything is written for a query that starts, because a flow may have changed: an output
         may be new, be gone, or have other columns. ``before`` are the outputs that the query had when it ran
@@ -103,7 +103,7 @@ class Publisher(Protocol):
         got no answer. The driver compares the answer with its journal: an output that has lost a commit is an
         error, and is not written again.
 
-        A driver goes on from this epoch, so its commit must stay even if the power fails: the driver that
+        A driver resumes from this epoch, so its commit must stay even if the power fails: the driver that
         made it may have been killed before the commit was on the disk.
         """
         ...

@@ -106,7 +106,7 @@ def files(
     - ``settle_seconds``: where it is not known whether a file is being written (network disks, files of
       another user), it is taken when it has not changed for this long; 0 where files appear whole.
     - ``skip``: names of files that are not read, as if they had no rows. A query that has taken a file which
-      it cannot read can go on with this, without that file's rows.
+      it cannot read can continue with this, without that file's rows.
     - ``delimiter``, ``quote``, ``header``: of CSV. Default: a comma (a tab for ``.tsv``), double quotes, and
       a header line. With ``header=False`` the fields of a line are the declared columns, in their order.
     - ``on_bad``: what becomes of rows of CSV and JSON that cannot be read: an ``"error"``, the default;

@@ -2,7 +2,7 @@
 
 The rows travel with the source to every worker, so this is not for what is large. Each batch is one unit,
 named by its number, its rows and their fingerprint. A position is how many were taken, with how many rows,
-and a fingerprint of them all: a run that goes on with other rows than it began with is refused, because its
+and a fingerprint of them all: a run that continues with other rows than it began with is refused, because its
 result would belong to neither. More batches may follow those that were taken.
 """
 
@@ -91,7 +91,7 @@ class Rows:
         who = f"input '{self.name}'" if self.name else self.describe()
         return FlowError(
             f"{who}: this checkpoint has already taken {_count(taken, 'item')} with {_count(rows, 'row')}, "
-            f"but the data given now has {found}. A checkpoint goes on with the same rows, and with rows "
+            f"but the data given now has {found}. A checkpoint continues with the same rows, and with rows "
             "that are added after them: give the same rows again, or begin with a new checkpoint and a new "
             "output."
         )

@@ -23,7 +23,7 @@ units that were found before it. A source that would find other units has a meth
 names)``, which makes those of these names that can be taken from a position on, in order; a driver that goes
 on from a journal takes them first. A source whose units may change
 as long as nothing of them is committed has a method ``renewed(unit)``, which returns the unit as it is now,
-or None while it is being written. A driver that goes on from a journal calls it before a unit is read again.
+or None while it is being written. A driver that resumes from a journal calls it before a unit is read again.
 
 A source whose units are of very different sizes may have a method ``share_of_tick(unit)``, which returns how
 much of what one tick may take a unit is: a tick then takes units up to 1 together, and always one.

@@ -14,7 +14,7 @@ epoch when it was found; where these have been merged into others meanwhile, the
 out of the files that are there now, which are the same rows.
 
 A position is the query whose output it is and the last epoch taken. Another query's output in its place is
-refused: its epochs would not go on where these ended.
+refused: its epochs would not continue where these ended.
 """
 
 import logging
@@ -313,7 +313,7 @@ class PublishedWatch:
         if self._query is not None and query != self._query:
             raise StorageError(
                 f"{self._source.describe()}: epochs up to {self._epoch} were read of the query "
-                f"'{self._query}', and the output of '{query}' is there now, whose epochs do not go on where "
+                f"'{self._query}', and the output of '{query}' is there now, whose epochs do not begin where "
                 "these ended. Put back the old output, or begin with a new checkpoint."
             )
         self._query = query

@@ -247,7 +247,7 @@ def _corrupt(who: str, format_name: str, error: Exception, options: FileOptions)
     guessed = "" if options.format else " If it has another format, set format=."
     return SourceError(
         f"{who}: it cannot be read as {format_name}: {_line(error)}. Files must appear whole: write "
-        f"elsewhere, then rename.{guessed} To go on without this file, name it in ps.files(..., skip=[...])."
+        f"elsewhere, then rename.{guessed} To skip this file, name it in ps.files(..., skip=[...])."
     )
 
 

@@ -1,7 +1,7 @@
 """A daemon of Spark's Python workers that has loaded what workers of a flow need before it forks them.
 
 Spark starts one daemon for each executor, which forks a process for each worker; a worker then loads pyspark,
-pyarrow, numpy and what its function needs, each time anew. With ``spark.python.daemon.module`` set to this
+pyarrow, numpy and what its function needs, each time again. With ``spark.python.daemon.module`` set to this
 module when the session starts, the daemon loads all that once, and a new worker has it when it is forked:
 above all the workers that come after one has died.
 

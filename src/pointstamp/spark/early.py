@@ -2,7 +2,7 @@
 
 The meeting of a gang takes until the last Python has started, and on a cluster up to a second more, because
 Spark looks only once a second whether everybody has come (``allGather``). A worker has better things to do:
-it reads its input and does what needs nobody else. So the meeting goes on in a thread of its own, which
+it reads its input and does what needs nobody else. So the meeting continues in a thread of its own, which
 touches nothing but Spark's socket or a folder; the mesh stays with the worker's thread, which connects it
 when the addresses are known and then sends what has waited.
 """
@@ -51,7 +51,7 @@ class EarlyTransport:
             self._transport.mesh.pause()
 
     def _look(self) -> bool:
-        """Go on with the meeting without waiting, and say whether it is over."""
+        """Continue with the meeting without waiting, and say whether it is over."""
         if self._error is not None:
             raise self._error
         if self._addresses is None:

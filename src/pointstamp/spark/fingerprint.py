@@ -48,7 +48,7 @@ def check_same_rows(name: str, frame: DataFrame, log: str, storage: Storage) -> 
         found = f"{now.rows:,}" if now.rows != before.rows else "as many with other values"
         raise FlowError(
             f"input '{name}': this checkpoint has already taken {before.rows:,} rows from it, but the "
-            f"DataFrame given now has {found}. A checkpoint goes on with the rows it began with: give the "
+            f"DataFrame given now has {found}. A checkpoint continues with the rows it began with: give the "
             "same rows again, or begin with a new checkpoint and a new output. If the DataFrame has other "
             "rows each time it is computed (rand(), a table that grows), write it into a table of its own "
             "first."

@@ -1,6 +1,6 @@
 """What a run on Spark gives: a DataFrame for each output, and of an output that is a table its rows.
 
-Tables are put out as changes. Spark adds them up itself, when the DataFrame is used: by all columns, which
+Tables are emitted as changes. Spark adds them up itself, when the DataFrame is used: by all columns, which
 must be of types that Spark can group by.
 """
 

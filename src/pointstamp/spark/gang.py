@@ -136,7 +136,7 @@ class GangMember:
         return self._reading is None and self.worker.is_complete
 
     def step(self) -> bool:
-        """Do what can be done, or else read on; False where only the others can go on."""
+        """Do what can be done, or else read on; False where only the others can continue."""
         if self.worker.step():
             return True
         if self._reading is None:

@@ -7,7 +7,7 @@ tick takes all batches that are there. DataFrames that do not stream are one bat
 the run is started again, such a DataFrame must have the rows that are in the log.
 
 Batches that will never be read again are removed. When Structured Streaming fails, or somebody else stops its
-query, the input cannot go on: the query is told, and what was written before is still read.
+query, the input cannot continue: the query is told, and what was written before is still read.
 """
 
 import logging
@@ -147,7 +147,7 @@ class StreamLog:
             return
         self._failure = FlowError(
             f"input '{self._name}': Structured Streaming has ended: {words} What it had read before is "
-            "published; start the flow again with the same checkpoint to go on from there."
+            "published; start the flow again with the same checkpoint to resume from there."
         )
         self.when_failed()
 

@@ -6,7 +6,7 @@ that it takes nothing from a crew that starts or restores its state; when it is 
 the slots that the lost crew has left.
 
 A spare crew that dies is replaced, after a pause that grows; if none is ready when one is needed, the query
-goes on as without. It holds its slots as long as the query runs, also while other jobs of the session wait
+continues as without. It holds its slots as long as the query runs, also while other jobs of the session wait
 for some: therefore only whoever asks for a spare crew gets one.
 
 The thread of the query takes over and prepares; a thread for each spare crew starts it and sees it die. The

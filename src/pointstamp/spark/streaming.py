@@ -200,7 +200,7 @@ def run_to_end(
     silence_seconds_max: float = SILENCE_SECONDS_MAX,
     judge: Judge | None = None,
 ) -> FrameResults:
-    """Run a flow to the end of its inputs, and go on where an earlier run with this checkpoint stopped."""
+    """Run a flow to the end of its inputs, and continue where an earlier run with this checkpoint stopped."""
     folder = output or f"{checkpoint.rstrip('/')}/output"
     query = start(
         plan,

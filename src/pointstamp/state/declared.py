@@ -66,7 +66,7 @@ class DeclaredState:
                 have = ", ".join(map(repr, pieces)) or "nothing"
                 raise RecoveryError(
                     f"operator '{self._name}' declares the state '{attribute}', but the snapshot holds "
-                    f"{have} of this operator. Go on with the flow that was saved, or begin without the "
+                    f"{have} of this operator. Continue with the flow that was saved, or begin without the "
                     "snapshot."
                 )
             fresh = getattr(self._logic, attribute, None)

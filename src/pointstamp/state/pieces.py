@@ -11,8 +11,9 @@ saved is the state after a prefix of epochs, which is the selective rollback of 
 epochs as the times that are kept, and the snapshot of Veresov et al. (2024). Messages under way, capabilities
 and notifications are not in here: whoever saves an operator has those.
 
-Where as many workers go on as have saved, each gets back the rows that it saved itself. Where there are more
-or fewer, each gets those of all savers that are its own by the keys. An operator must go on from either.
+Where as many workers continue as have saved, each gets back the rows that it saved itself. Where there are
+more or fewer, each gets those of all savers that are its own by the keys. An operator must resume from
+either.
 
 Invariant: each row that counts is ``owned`` by exactly one worker, the one to which the exchange by its keys
 brings all rows that have them.
@@ -57,12 +58,12 @@ class Piece:
 
 @runtime_checkable
 class Stateful(Protocol):
-    """An operator that can say what it keeps, and go on from it."""
+    """An operator that can say what it keeps, and resume from it."""
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
         """What it keeps now, always under the same names.
 
-        Nothing in it may change when the operator goes on, for it is written later. With ``changes_only`` a
+        Nothing in it may change when the operator continues, for it is written later. With ``changes_only`` a
         piece may hold the rows that changed since the last save, whichever kind that was; it need not.
         """
         ...

@@ -37,7 +37,7 @@ class Storage(Protocol):
         """Make sure that an object that is seen survives a power failure; NotStored if there is none.
 
         What a call has stored is durable when the call returns. An object of another writer may be seen
-        before it is durable; a process that goes on from such an object calls this first.
+        before it is durable; a process that resumes from such an object calls this first.
         """
         ...
 

@@ -95,7 +95,7 @@ class NewestRows:
         return {"counts": self._counts.save(changes_only=changes_only)}
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Go on with the keys of this worker."""
+        """Continue with the keys of this worker."""
         self._counts.load(pieces["counts"])
 
 

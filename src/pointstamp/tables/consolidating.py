@@ -39,4 +39,4 @@ class Consolidated:
         return {}
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Begin anew."""
+        """Begin again."""

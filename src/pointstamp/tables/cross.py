@@ -3,7 +3,7 @@
 Every row of the small table must meet every row of the other wherever that one is. So the rows of the other
 are dealt to shards by all their columns, the small table is copied to every shard, and rows meet by shard:
 an inner join, which keeps the law in loops, too. There are a fixed number of shards, not one for each worker,
-because what is kept must go on with another number of workers.
+because what is kept must continue with another number of workers.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Streams as tables of one time: what an operation on tables makes of the rows of each epoch by itself.
 
-The operations are those of tables, and they begin anew at every time (``pointstamp.flow.afresh``).
+The operations are those of tables, and they restart from scratch at every time (``pointstamp.flow.afresh``).
 What comes of them are changes from nothing, so rows that are there: each is sent as often as it is there.
 """
 

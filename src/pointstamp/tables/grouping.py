@@ -149,6 +149,6 @@ class OnGroups:
         }
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Go on with the rows of this worker's keys."""
+        """Continue with the rows of this worker's keys."""
         for name, arranged in (("rows", self._rows), ("sent", self._sent)):
             arranged.load(pieces[name])

@@ -1,7 +1,7 @@
 """The least, greatest, first and last values of keys, kept up to date outside loops, and sums beside them.
 
 Values are kept in order, by key, so that a change costs what the first few values of the key do, also where
-the least one is deleted from a million. What was sent before is worked out anew, as ``OnSums`` does.
+the least one is deleted from a million. What was sent before is recomputed, as ``OnSums`` does.
 
 Invariant: what was sent up to an epoch, added up, is the row of each key that has rows.
 """
@@ -142,7 +142,7 @@ class OnExtremes:
         return {name: each.save(changes_only=changes_only) for name, each in self._arranged().items()}
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Go on with what is kept of this worker's keys."""
+        """Continue with what is kept of this worker's keys."""
         for name, each in self._arranged().items():
             each.load(pieces[name])
 

@@ -58,5 +58,5 @@ class OnRows:
         return self._arrangements.save(changes_only=changes_only)
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Go on with the rows of this worker."""
+        """Continue with the rows of this worker."""
         self._arrangements.load(context.operator, pieces)

@@ -1,6 +1,6 @@
 """An operator on sums: what comes out for a key is worked out from sums that are kept, outside loops.
 
-What was sent for a key before is worked out anew from the sums before the change, so that it need not be
+What was sent for a key before is recomputed from the sums before the change, so that it need not be
 kept. In loops, where a key is looked at at several times of an epoch, it is kept: ``OnGroups`` does that with
 the same sums.
 
@@ -86,7 +86,7 @@ class OnSums:
         return {"sums": self._sums.save(changes_only=changes_only)}
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Go on with the sums of this worker's keys."""
+        """Continue with the sums of this worker's keys."""
         self._sums.load(pieces["sums"])
 
 

@@ -111,7 +111,7 @@ class WithPartner:
         return self._arrangements.save(changes_only=changes_only)
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Go on with the rows of this worker's keys."""
+        """Continue with the rows of this worker's keys."""
         self._arrangements.load(context.operator, pieces)
 
 

@@ -126,7 +126,7 @@ class Rolling:
         return {"rows": self._kept.save(changes_only=changes_only)}
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Go on with the rows of this worker's keys."""
+        """Continue with the rows of this worker's keys."""
         self._kept.load(pieces["rows"])
 
 

@@ -72,7 +72,7 @@ class Arrangements:
         }
 
     def load(self, operator: str, pieces: Mapping[str, pa.Table]) -> None:
-        """Go on with what was kept here; what was kept elsewhere comes from there."""
+        """Continue with what was kept here; what was kept elsewhere comes from there."""
         for name, each in self._own.items():
             if name in pieces:
                 each.load(pieces[name])

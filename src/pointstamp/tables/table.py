@@ -1,7 +1,7 @@
 """Tables: what a user chains operations on, where a stream is what happens and a table what there is.
 
 A table is a stream of changes, rows with a weight as their last column, and its value at a time is the sum of
-all changes up to it. Every operation keeps the law: what it has put out up to an epoch, added up, is what the
+all changes up to it. Every operation keeps the law: what it has emitted up to an epoch, added up, is what the
 same query gives for its inputs, added up to that epoch.
 
 Joins other than the inner one, and the operations on sets, are made of inner joins, distinct and negation, so
@@ -74,7 +74,7 @@ class Table:
         """The table as a stream of its newest rows: for each key that changed in an epoch, its row.
 
         Where a key is gone the column ``deleted`` is true, and all columns but the key are null. A key has at
-        most one row; two are refused, with their epoch, before anything of the epoch goes on.
+        most one row; two are refused, with their epoch, before anything of the epoch continues.
         """
         return newest_rows(self._deltas, keys, deleted, name, f"'{name}' of {self}")
 
@@ -480,8 +480,8 @@ class Table:
 
         In the block ``loop.enter(table)`` brings tables in, ``loop.variable(start)`` is one that comes round
         again, ``loop.feedback(variable, table)`` says what it is in the next round, and ``loop.leave(table)``
-        takes a result out. With ``max_rounds`` a loop that goes on further is an error, which shows what went
-        round in the last two rounds.
+        takes a result out. With ``max_rounds`` a loop that continues further is an error, which shows what
+        went round in the last two rounds.
         """
         return TableLoop(self._deltas.loop(name, max_rounds=max_rounds), max_rounds, Table, deltas_of)
 

@@ -1,8 +1,8 @@
 """A table with one row more, which is there from the first time on and is never taken away.
 
 By it the group of all rows is a group even before the first row comes, and after the last one is gone: SQL
-has one row for an aggregate of no rows. A worker that goes on from a snapshot does not send it again; an
-operator that is new in a flow starts where the flow goes on, and does.
+has one row for an aggregate of no rows. A worker that resumes from a snapshot does not send it again; an
+operator that is new in a flow starts where the flow continues, and does.
 """
 
 from typing import ClassVar

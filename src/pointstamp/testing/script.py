@@ -3,7 +3,7 @@
 Each group of rows is one unit: with one unit per tick, the default, it is one epoch. Between them stand
 commands: at PAUSE nothing comes until ``go_on`` is called, at END the source is finished until then, and at
 ABORT the query fails, once, as by a crash: what was not committed is lost, and a query that is started again
-with the same source and checkpoint goes on behind it. Whether what came before an ABORT was published is
+with the same source and checkpoint continues behind it. Whether what came before an ABORT was published is
 open, as it is in a crash; with PAUSE before it, a test decides.
 
 The script stays with the driver, and workers get the rows alone. Position and units are numbers of groups.

@@ -9,7 +9,7 @@ Families:
 - marks: a sink knows its commits from the first one on, or fails; it never takes silence for nothing;
 - preparations: what was prepared is seen only if it is what is published;
 - leftovers: what dead generations have staged is never seen, and goes;
-- outputs: a sink says whether it can go on with them, and changes nothing by that.
+- outputs: a sink says whether it can continue with them, and changes nothing by that.
 
 A claim gets a function that makes a new and empty place for a sink each time that it is called.
 """
@@ -126,7 +126,7 @@ def other_content_under_a_number_and_numbers_out_of_turn_are_refused(new: NewPla
 def a_process_may_die_before_any_step_and_the_next_one_completes_its_work(
     new: NewPlace, *, every: int = 1
 ) -> None:
-    """A generation of three commits dies before each step in turn, and another one goes on.
+    """A generation of three commits dies before each step in turn, and another one continues.
 
     With ``every``, only before every n-th step: for sinks whose steps take long.
     """

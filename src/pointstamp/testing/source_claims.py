@@ -2,7 +2,7 @@
 
 Families, and what only each can find:
 - *interleavings*: whatever the order of arrivals, polls, ticks and restarts, every row that has arrived is
-  taken exactly once, no unit twice, and the position alone is enough to go on from;
+  taken exactly once, no unit twice, and the position alone is enough to resume from;
 - *replay*: a unit from the journal, read by a source that was pickled, gives the same batches again;
 - *manners*: polling without news gives nothing, positions are pure values, available-now finishes, and
   closing twice is closing.

@@ -7,8 +7,8 @@ by time would do; here domains differ, and leaving a loop makes a time shorter, 
 The ports fall into strongly connected components, which have a topological order. A port that is alone in
 its component, without a hop to itself, needs nothing more: its position comes before its time. Inside any
 other component time must decide first. Without the edges that advance the root coordinate it falls into
-components again; one with a cycle is a loop: all its ports must have a round to go on with, and every edge in
-it must keep that round, or some cycle ends where it began. The same is then done inside, without the edges
+components again; one with a cycle is a loop: all its ports must have a round to continue with, and every edge
+in it must keep that round, or some cycle ends where it began. The same is then done inside, without the edges
 that advance the round as well, and so on inwards: an edge that has advanced an outer coordinate stays out of
 every inner level, where its own key has grown already. The key of (port, time) alternates positions and
 coordinates, ``(position, epoch, position, round, position, ...)``: along every edge it grows.

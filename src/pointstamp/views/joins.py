@@ -2,7 +2,7 @@
 
 Inner joins, joins by comma and conditions of WHERE are one thing: relations, and conditions that must all
 hold. Each relation is filtered by what speaks of it alone. One that was filtered and has keys with only one
-other is joined to that one first, so that the filter holds there, too, and goes on from there: a region makes
+other is joined to that one first, so that the filter holds there, too, and resumes from there: a region makes
 a few nations of all, and these a few suppliers. Then all are joined in the order of the text, but those that
 have a key with what is joined first. All pairs of two relations are made where the text says CROSS JOIN, or
 where one of them always has one row; elsewhere they are refused, because a forgotten condition is more likely

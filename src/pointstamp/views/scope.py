@@ -140,7 +140,7 @@ class Relation:
 
     @property
     def columns(self) -> list[str]:
-        """What it puts out, by the names that a query gave."""
+        """What it emits, by the names that a query gave."""
         return [each.column for each in self.names]
 
     def with_table(self, table: Table) -> "Relation":

@@ -245,7 +245,7 @@ def _knowing_alike(translator: Translator, keys: list[exp.Expr], nodes: list[exp
 
 
 def _columns(node: exp.Select, relation: Relation) -> list[tuple[str, exp.Expr]]:
-    """What a select puts out: names and expressions, with stars spelt out.
+    """What a select emits: names and expressions, with stars spelt out.
 
     A name that FROM does not have may be the alias of a column before (a lateral alias).
     """

@@ -133,7 +133,7 @@ class FrontiersShown(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class SnapshotTaken(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """What an operator needs to go on after an epoch was set aside; from here on it may see the next."""
+    """What an operator needs to continue after an epoch was set aside; from here on it may see the next."""
 
     worker: WorkerIndex
     operator: OperatorIndex

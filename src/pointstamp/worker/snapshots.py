@@ -1,4 +1,4 @@
-"""Snapshots of one worker at closed epochs, while it goes on working (Veresov et al. 2024, for cycles too).
+"""Snapshots of one worker at closed epochs, while it continues working (Veresov et al. 2024, for cycles too).
 
 The snapshot of epoch e is taken operator by operator, each when it can neither receive nor send anything of
 an epoch up to e any more: no time of such an epoch is in the frontier of its inputs, and it holds no
@@ -60,7 +60,7 @@ class Awaited(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InstanceSnapshot:
-    """What one operator on one worker needs to go on after an epoch."""
+    """What one operator on one worker needs to continue after an epoch."""
 
     pieces: Mapping[str, Piece] = field(default_factory=dict)
     held: Sequence[Held] = ()
@@ -70,7 +70,7 @@ class InstanceSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSnapshot:
-    """What one worker needs to go on after an epoch, by the place of each operator."""
+    """What one worker needs to continue after an epoch, by the place of each operator."""
 
     epoch: int
     is_whole: bool
@@ -79,7 +79,7 @@ class WorkerSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class RestoredInstance:
-    """What one operator on one worker goes on from: the rows of its state that belong to this worker.
+    """What one operator on one worker resumes from: the rows of its state that belong to this worker.
 
     ``must_regain`` is False where another number of workers saved it: then some capabilities are spare, and
     some notifications are for what another worker has now. ``was_saved`` is False for an operator that was
@@ -96,7 +96,7 @@ class RestoredInstance:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What one worker goes on from after an epoch, by the place of each operator."""
+    """What one worker resumes from after an epoch, by the place of each operator."""
 
     epoch: int
     instances: Mapping[str, RestoredInstance]
@@ -145,7 +145,7 @@ class Snapshots:
             instance.limit = None if instance.node.kind is NodeKind.INPUT else epoch
 
     def restore(self, instance: Instance, saved: RestoredInstance, epoch: int) -> None:
-        """Let a fresh operator go on from what was saved of it, with what it held and awaited."""
+        """Let a fresh operator resume from what was saved of it, with what it held and awaited."""
         context, authority = instance.context, instance.authority
         least = (epoch + 1, *(0,) * instance.inputs[0].domain.rounds)
         if not saved.was_saved:
@@ -278,10 +278,10 @@ def _held_by(instance: Instance) -> tuple[list[Held], list[Awaited]]:
 
 
 def _unreadable(error: OperatorError, tables: Mapping[str, pa.Table]) -> str:
-    """Why an operator cannot go on from what was saved of it, and what to do."""
+    """Why an operator cannot resume from what was saved of it, and what to do."""
     found = "; ".join(f"'{name}' with {', '.join(table.column_names)}" for name, table in tables.items())
     return (
         f"{error}. What was saved of it is {found or 'nothing'}. If this is not what it keeps, another "
-        "version of the flow or of pointstamp has saved it: go on with that version, or begin with a new "
+        "version of the flow or of pointstamp has saved it: continue with that version, or begin with a new "
         "checkpoint and a new output."
     )

@@ -541,7 +541,7 @@ class Worker:
                     "without an exchange, but another number of workers saved them: nobody can say whose "
                     "state they belong to. Start with as many workers as before, or put an exchange between."
                 )
-            # It is sent anew by the first capability, which is all that the worker holds at this moment.
+            # It is sent again by the first capability, which is all that the worker holds at this moment.
             self._send_along(route, output, output.domain.minimum(), ahead.time, ahead.batch, changes)
 
     def _keeps_state(self, index: OperatorIndex) -> bool:

@@ -52,7 +52,7 @@ class StartedAgain(Accumulating):
         return self.at_rest(self.abstract(state))._replace(ops=-1)
 
     def refines(self, before: AccumulatingState, label: Label, after: AccumulatingState) -> bool:
-        """A restart begins a run anew."""
+        """A restart begins a run again."""
         return label[0] == "restart" or super().refines(before, label, after)
 
 
@@ -60,7 +60,7 @@ class KeepsWhatRootsHeld(StartedAgain):
     """MA.1: a root goes into the next generation with what it held in this one."""
 
     def restarted(self, state: AccumulatingState) -> AccumulatingState:
-        """All but the roots begin anew."""
+        """All but the roots restart from scratch."""
         return super().restarted(state)._replace(held=state.held)
 
 

@@ -153,7 +153,7 @@ class LocalRecovery(AlignedBorders):
     """M4.8: only the failed tasks are restored, each to its snapshot of gce; cursors and messages stay."""
 
     def recover(self, state: Configuration) -> Configuration:
-        """The tasks that run go on as if nothing had happened."""
+        """The tasks that run continue as if nothing had happened."""
         restored = self.lcs(state).sigma
         sigma = tuple(new if old[1] is None else old for old, new in zip(state.sigma, restored, strict=True))
         return state._replace(sigma=sigma)

@@ -104,7 +104,7 @@ class ChannelsKept(EpochSnapshots):
 
 
 class OffsetKept(EpochSnapshots):
-    """M7.6: a source goes on where it was."""
+    """M7.6: a source continues where it was."""
 
     def restored_offset(self, c: Configuration, v: NodeIndex, epoch: Epoch) -> int:
         """Nothing is read again."""

@@ -57,7 +57,7 @@ class Violation:
     def headline(self) -> str:
         """Which property is broken, and how soon."""
         if self.loops_to is not None:
-            return f"{self.property} is broken by a fair run that goes on for ever"
+            return f"{self.property} is broken by a fair run that continues for ever"
         match self.steps():
             case 0:
                 return f"{self.property} is broken in an initial state"

@@ -36,7 +36,7 @@ _NO_EDGE: Final = -1
 
 
 class Lasso(NamedTuple):
-    """A run that goes on for ever: to a state where a promise is owed, on from there, round and round."""
+    """A run that continues for ever: to a state where a promise is owed, on from there, round and round."""
 
     owed_at: StateIndex
     stem: list[EdgeIndex]

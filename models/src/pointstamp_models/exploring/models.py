@@ -36,7 +36,7 @@ class TaskStarted:
 
 @dataclass(frozen=True, slots=True)
 class TaskProgressed:
-    """An exploration has gone on."""
+    """An exploration has continued."""
 
     task: Task
     progress: Progress

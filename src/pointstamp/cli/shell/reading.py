@@ -82,7 +82,7 @@ def cut(text: str) -> tuple[str, str]:
     """
     try:
         tokens = SparkSql().tokenize(text)
-    except TokenError:  # a string or a comment goes on in the next line
+    except TokenError:  # a string or a comment continues in the next line
         return "", text
     if not tokens:
         return "", ""

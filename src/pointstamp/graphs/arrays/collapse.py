@@ -2,8 +2,8 @@
 
 Vertices are the numbers 0 to count - 1, and the answer gives each the least number of its component. The way
 is Shiloach and Vishkin's (1982) in its linear-algebra form (Zhang, Azad and Buluc 2020): hook every root to
-the least root next to it, let all pointers jump to the end, and go on with the edges that still lie between
-two roots.
+the least root next to it, let all pointers jump to the end, and continue with the edges that still lie
+between two roots.
 
 Why it ends soon: a root is left over only if no neighbour is less. After two rounds it has either found a
 lesser one beside it, because its neighbours were hooked to that, or swallowed all of its neighbours. So every

@@ -1,6 +1,6 @@
 """Slots of ids that lie far apart: a hash table in arrays, by open addressing on the splitmix64 of each id.
 
-Many ids enter at once. Of those that want one place one has it, and the others go on to the next, further
+Many ids enter at once. Of those that want one place one has it, and the others continue to the next, further
 away each time. Ids are never removed.
 """
 
@@ -27,7 +27,7 @@ class HashedIds:
         return len(self._places)
 
     def lay(self, ids: int) -> None:
-        """Lay the table anew, without ids, so that it is a quarter full with so many."""
+        """Lay the table again, without ids, so that it is a quarter full with so many."""
         places = 1 << max(4 * ids - 1, _PLACES_MIN - 1).bit_length()
         self._keys = np.zeros(places, np.int64)
         self._places = np.full(places, _NONE, np.intp)

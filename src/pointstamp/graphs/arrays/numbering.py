@@ -3,10 +3,10 @@
 The worker that owns an id gives it a number when it comes, and takes it back when it goes; an id that comes
 again gets another one. Numbers lie close together: worker w of n gives every n-th, beginning with w. They say
 nothing of an id but which it is: which id has which number depends on the number of workers and on what has
-come in which order. So nothing that is put out may depend on numbers, only on which are equal.
+come in which order. So nothing that is emitted may depend on numbers, only on which are equal.
 
 Invariant: at no time have two ids one number, after no crash and on no number of workers, because whoever
-goes on gives numbers that are greater than all that anybody had given when the state was saved.
+continues gives numbers that are greater than all that anybody had given when the state was saved.
 """
 
 from collections.abc import Mapping
@@ -120,7 +120,7 @@ class GiveNumbers:
         return pa.RecordBatch.from_arrays(arrays, schema=self.outputs)
 
     def restore(self, context: ps.Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Go on with the numbers of this worker's ids, after all that anybody has given."""
+        """Continue with the numbers of this worker's ids, after all that anybody has given."""
         self.on_start(context)
         there = added_up(pieces["numbers"])
         self._number = dict(

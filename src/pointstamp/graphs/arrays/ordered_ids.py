@@ -19,7 +19,7 @@ Values: TypeAlias = npt.NDArray[np.object_]
 _STEP: Final = 1 << 32
 """How far numbers lie apart where nobody is on one side."""
 _ROOM_MIN: Final = 1 << 8
-"""How far they lie apart at least where they were given anew."""
+"""How far they lie apart at least where they were given again."""
 _NUMBER_MAX: Final = 1 << 62
 
 
@@ -71,7 +71,7 @@ class OrderedIds:
         )
 
     def restore(self, ids: Sequence[Any], numbers: Numbers) -> None:
-        """Go on with these, in any order."""
+        """Continue with these, in any order."""
         order = np.argsort(numbers)
         self.ids, self.numbers = _values(ids)[order], numbers[order]
 

@@ -3,7 +3,7 @@
 One worker has all ids; which one, the name of the operator decides. It gives each id a number when it comes
 (``ordered_ids``), and may have to give others to ids beside it: then the rows of these change, and with them
 the edges at them. Which id has which number depends on what has come in which order, and only their order
-does not. So nothing that is put out may depend on numbers in any other way.
+does not. So nothing that is emitted may depend on numbers in any other way.
 """
 
 import zlib
@@ -88,6 +88,6 @@ class GiveOrderedNumbers:
         return self._rows(self._ordered.numbers, ids, [1] * len(ids))
 
     def restore(self, context: ps.Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Go on with the numbers that were given."""
+        """Continue with the numbers that were given."""
         there = added_up(pieces["numbers"])
         self._ordered.restore(there.column("id").to_pylist(), there.column(NUMBER).to_numpy())

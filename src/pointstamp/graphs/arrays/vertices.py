@@ -83,7 +83,7 @@ class VertexTable:
         return is_far_from_the_ends and span < max(_ADDRESSES_PER_ID_MAX * ids, _ADDRESSES_MIN)
 
     def _lay_direct(self) -> None:
-        """Lay the addresses anew, with half as much room again on both sides."""
+        """Lay the addresses again, with half as much room again on both sides."""
         room = (self._greatest - self._least) // 2 + 1
         self._base = self._least - room
         self._direct = np.full(self._greatest + room - self._base + 1, _NONE, np.intp)
@@ -125,7 +125,7 @@ class VertexTable:
         return slots
 
     def _lay_hashed(self, ids: int) -> None:
-        """Lay the hash table anew, with room for so many ids, and enter those that are there."""
+        """Lay the hash table again, with room for so many ids, and enter those that are there."""
         self._hashed.lay(ids)
         for start in range(0, self.count, _BLOCK_IDS):
             stop = min(start + _BLOCK_IDS, self.count)

@@ -117,7 +117,7 @@ class RoundLabels:
         }
 
     def restore(self, pieces: Mapping[str, pa.Table], worker: int, workers: int) -> None:
-        """Go on with the labels that were known; those that the owners of vertices saved count."""
+        """Continue with the labels that were known; those that the owners of vertices saved count."""
         for ids, labels in saving.saved_labels(pieces["labels"], self._rounds):
             slots = self._slots_of(ids)
             self._labels[1:, slots] = labels

@@ -1,6 +1,6 @@
-"""Labels and links as they are saved, and as a worker that goes on finds them.
+"""Labels and links as they are saved, and as a worker that continues finds them.
 
-The labels of a worker's vertices and of their neighbours are saved: where as many workers go on, each gets
+The labels of a worker's vertices and of their neighbours are saved: where as many workers continue, each gets
 its own back, and where there are more or fewer all get all, of which those by the owners count.
 """
 

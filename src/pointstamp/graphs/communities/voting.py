@@ -70,5 +70,5 @@ class CountVotes:
         return self._labels.save(changes_only=changes_only)
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Go on with the labels that were known; those that the owners of vertices saved count."""
+        """Continue with the labels that were known; those that the owners of vertices saved count."""
         self._labels.restore(pieces, context.worker, context.workers)

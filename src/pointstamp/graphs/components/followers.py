@@ -1,4 +1,4 @@
-"""Labels as they are saved, and who follows those that a worker owns when it goes on with them."""
+"""Labels as they are saved, and who follows those that a worker owns when it continues with them."""
 
 from typing import Final
 
@@ -14,8 +14,8 @@ LABELS: Final = pa.schema([("vertex", pa.int64()), ("component", pa.int64())])
 def followers_of(labels: Pairs, members: pa.Table, worker: int, workers: int) -> Pairs:
     """One member of each label of mine for each other worker that has any.
 
-    Among the members are some of labels of others, where the same workers go on and each has what it saved,
-    and some of labels that are none any more, for nobody says when a follower is forgotten.
+    Among the members are some of labels of others, where the same workers continue and each has what it
+    saved, and some of labels that are none any more, for nobody says when a follower is forgotten.
     """
     pairs = pairs_of(members)
     still = np.isin(pairs.other, labels.vertex[labels.vertex == labels.other])

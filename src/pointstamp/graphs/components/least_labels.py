@@ -64,7 +64,7 @@ class LeastLabels:
         }
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Go on with the labels of this worker's vertices, and with who follows the labels that it owns."""
+        """Continue with the labels of this worker's vertices, and who follows the labels that it owns."""
         self._forest = Forest(owns_all=context.workers == 1)
         labels = pairs_of(pieces["labels"])
         followers = followers_of(labels, pieces["members"], context.worker, context.workers)

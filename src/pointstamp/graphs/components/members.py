@@ -97,7 +97,7 @@ class MemberLists:
         return np.flatnonzero(is_first)
 
     def _compact(self) -> None:
-        """Lay all chains anew, one segment each."""
+        """Lay all chains again, one segment each."""
         roots = np.flatnonzero(self._head[: self._roots] >= 0)
         members, which = self.take(roots)
         self._live = self._used = self._segments = 0

@@ -1,4 +1,4 @@
-"""Labels that replace each other as a table: what was said of a vertex is taken back when it is said anew."""
+"""Labels that replace each other as a table: the old label of a vertex is retracted when it changes."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Final
@@ -60,7 +60,7 @@ class Relabelled:
         return {"labels": ps.Piece(pa.Table.from_batches([rows]), ("id",), ("id",), is_whole)}
 
     def restore(self, context: ps.Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Go on with the labels of this worker's vertices."""
+        """Continue with the labels of this worker's vertices."""
         ids, labels = arrays_of(pieces["labels"])
         slots = self._slots_of(ids)
         self._label[slots] = labels

@@ -47,7 +47,7 @@ class GraphFrame(RanksOfGraph):
         return labelled(self._vertices, self._run("connected components", wcc), "component")
 
     def stronglyConnectedComponents(self, maxIter: int = 10) -> DataFrame:  # noqa: N802, N803 - as above
-        """The vertices with ``component``, a long; it goes on until all components are found."""
+        """The vertices with ``component``, a long; it continues until all components are found."""
         return labelled(self._vertices, self._run("strongly connected components", scc), "component")
 
     def labelPropagation(self, maxIter: int) -> DataFrame:  # noqa: N802, N803 - GraphFrames' names

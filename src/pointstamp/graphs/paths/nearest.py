@@ -1,7 +1,7 @@
 """The least distance of every vertex from where a search begins: by an operator in arrays, or as a loop.
 
 Where ids are whole numbers, and outside loops, it is the operator of ``searching``. Otherwise it is a loop of
-tables (Bellman and Ford), which takes ids of every type and goes on inside other loops.
+tables (Bellman and Ford), which takes ids of every type and continues inside other loops.
 
 In round i a vertex has its least distance by at most i steps; when a round changes nothing, it is the least
 of all. The loop keeps what was known in each round, so that a step that is taken away is taken out of the
@@ -31,7 +31,7 @@ def nearest(starts: ps.Table, steps: ps.Table, *, name: str, length: int | None 
 
 
 def nearest_in_loop(starts: ps.Table, steps: ps.Table, *beside: str, name: str) -> ps.Table:
-    """The same as a loop; searches that are told apart by columns ``beside`` the id go on side by side."""
+    """The same as a loop; searches that are told apart by columns ``beside`` the id continue side by side."""
 
     def further(reached: ps.Table, starts: ps.Table, steps: ps.Table) -> ps.Table:
         distance = ps.col(DISTANCE) + ps.col(LENGTH)

@@ -114,6 +114,6 @@ class Search:
         return self._saving.save(self._ways, changes_only=changes_only)
 
     def restore(self, context: ps.Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Go on with the steps and starts of this worker's vertices, and with the keys of all."""
+        """Continue with the steps and starts of this worker's vertices, and with the keys of all."""
         self.on_start(context)
         self._saving.restore(self._ways, pieces, context.worker, context.workers)

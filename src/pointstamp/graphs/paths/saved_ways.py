@@ -1,7 +1,7 @@
 """Ways as they are saved, and the columns of steps, starts and keys.
 
 What is saved is the steps and starts by the vertex to which they lead, and by every worker the keys of all
-vertices, for where as many workers go on, each gets back what it has saved itself.
+vertices, for where as many workers continue, each gets back what it has saved itself.
 """
 
 from collections.abc import Mapping
@@ -72,7 +72,7 @@ class SavedWays:
         return {"steps": [steps], "starts": [batch_of(self._kept["starts"], *ways.all_starts())]}
 
     def restore(self, ways: Ways, pieces: Mapping[str, pa.Table], worker: int, workers: int) -> None:
-        """Let ways go on with the steps and starts of a worker's vertices, and with the keys of all."""
+        """Let ways continue with the steps and starts of a worker's vertices, and with the keys of all."""
         steps, starts = (added_up(pieces[name]) for name in ("steps", "starts"))
         is_own = ps.saved.owners(pieces["keys"], (ID,), workers) == worker
         ways.restore(self.steps_of(steps), StartChanges(*arrays_of(starts)), told_of(pieces["keys"]), is_own)

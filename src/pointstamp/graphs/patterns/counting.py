@@ -2,7 +2,7 @@
 
 Every worker is told all edges that change, and keeps them all; each finds the triangles of the edges that are
 its own by their hash. So the work is shared, and nothing more has to be said. Every worker saves all edges,
-for where as many workers go on, each gets back what it has saved itself.
+for where as many workers continue, each gets back what it has saved itself.
 """
 
 from collections.abc import Mapping
@@ -79,7 +79,7 @@ class FindCorners:
         return {"edges": ps.Piece(pa.Table.from_batches([edges]), (), adds_up=True)}
 
     def restore(self, context: ps.Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Go on with all edges, which may have been saved by several workers."""
+        """Continue with all edges, which may have been saved by several workers."""
         self.on_start(context)
         src, dst, sides, _ = arrays_of(added_up(pieces["edges"]))
         self._triads.restore(Changes(src, dst, sides, np.ones(len(src), np.int64)))

@@ -15,9 +15,10 @@ columns, by expressions or by a function. It ends when no state changes any more
 rounds.
 
 All rounds are tables, in a loop. So the law of tables holds: after every epoch the states are those that the
-same program, begun anew, gives for the graph as it is then, whatever was added and taken away before. Nothing
-is begun anew for that: a change goes through the rounds in which it makes a difference, and only there. What
-is kept is the change of every state from round to round, which is much where states change in many rounds.
+same program, begun again, gives for the graph as it is then, whatever was added and taken away before.
+Nothing is begun again for that: a change goes through the rounds in which it makes a difference, and only
+there. What is kept is the change of every state from round to round, which is much where states change in
+many rounds.
 """
 
 from collections.abc import Callable, Mapping
@@ -52,7 +53,7 @@ def pregel(
     the state, over ``id``, the state and the aggregates, or is a function from a batch of these columns to
     one of ``id`` and the state, which must make the same of a row whatever rows stand beside it.
 
-    With ``rounds`` it ends after so many. Without, it ends when no state changes; one that goes on for
+    With ``rounds`` it ends after so many. Without, it ends when no state changes; one that continues for
     ``max_rounds`` is an error.
     """
     _check(start, update, aggregates, rounds)

@@ -18,7 +18,7 @@ units of t / 2^20 or less, which adds half a unit for each link that comes in, a
 number beyond that. Ranks are whole numbers of these units until they are scaled at the very end: they depend
 on the epochs so far alone, and on no schedule, crash or number of workers.
 
-What becomes of a vertex without links, of which nothing goes on? In Graphalytics, networkx and igraph its
+What becomes of a vertex without links, of which nothing continues? In Graphalytics, networkx and igraph its
 rank is spread over all vertices, as the reset is. That multiplies all ranks by one number, for b is
 multiplied by it, so those ranks are these, scaled to a sum of one. GraphX and GraphFrames scale to a sum of
 the number of vertices. Where all ranks are scaled, all change with each; ``sums_to=None`` leaves them as the

@@ -70,7 +70,7 @@ class PushResiduals:
             context.send(pa.RecordBatch.from_arrays(columns, schema=context.schema("ranks")), output="ranks")
 
     def _tell(self, context: Context, slots: Slots, values: Numbers) -> None:
-        """Tell the owners of other vertices what comes in there, and go on in the next round."""
+        """Tell the owners of other vertices what comes in there, and continue in the next round."""
         epoch, now = context.time
         if len(slots):
             told = [self._ranks.ids.ids_of(slots), pa.array(values)]
@@ -95,7 +95,7 @@ class PushResiduals:
         return pieces_of(*tables, self._sources, is_whole=is_whole)
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Go on with the ranks of this worker's vertices, and with their links."""
+        """Continue with the ranks of this worker's vertices, and with their links."""
         ranks, vertices, links = self._ranks, pieces["vertices"], pieces["links"].combine_chunks()
         if self._sources is not None:
             self._sources = saved_sources(pieces)

@@ -129,7 +129,7 @@ class Gathered:
         return made
 
     def restore(self, context: ps.Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Go on with the graph; what was said of it was the same that is worked out now."""
+        """Continue with the graph; what was said of it was the same that is worked out now."""
         self._changed({which: added_up(pieces[which]) for which in self._kept})
 
 

@@ -1,8 +1,9 @@
 """Core numbers of a graph that changes, by the order in which vertices go when the graph is peeled.
 
-Peeling takes away, round by round, who has at most k neighbours left, and then goes on with a greater k. The
-*level* of a vertex is its core number, the *shell*, and in it the round in which it went. Two things prove
-that all numbers are right (Zhang, Yu, Zhang and Qin 2017 keep an order of vertices, where this keeps rounds):
+Peeling takes away, round by round, who has at most k neighbours left, and then continues with a greater k.
+The *level* of a vertex is its core number, the *shell*, and in it the round in which it went. Two things
+prove that all numbers are right (Zhang, Yu, Zhang and Qin 2017 keep an order of vertices, where this keeps
+rounds):
 
 - *not too low*: nobody has more neighbours on its own level and above than its number;
 - *not too high*: everybody has as many neighbours in its shell and above as its number.
@@ -28,7 +29,7 @@ _ROUND: Final = (1 << SHELL_BITS) - 1
 _CLIMBS_MAX: Final = 8
 """Who climbs more often than this goes to the next shell at once."""
 _LOAD_SHARE: Final = 4
-"""Where more edges come than this fraction of all, everything is peeled anew."""
+"""Where more edges come than this fraction of all, everything is peeled again."""
 
 
 class Shells:

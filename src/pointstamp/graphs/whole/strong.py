@@ -2,7 +2,7 @@
 
 Most of it goes in whole arrays: who has no edge to it, or none from it, is alone (*trimming*, McLendon et al.
 2005), and the component of the vertex with most edges, which is often nearly everything, is what it leads to
-and what leads to it (forward and backward search, Fleischer, Hendrickson and Pinar 2000). This goes on as
+and what leads to it (forward and backward search, Fleischer, Hendrickson and Pinar 2000). This continues as
 long as it takes many edges away (Slota, Rajamanickam and Madduri 2014 have the same order of steps). What is
 left, small components and long paths, goes by Tarjan's one walk (1972), vertex by vertex.
 """
@@ -17,9 +17,9 @@ from pointstamp.graphs.arrays.slots import Slots, order_of
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 _SHARE: Final = 8
-"""Searches go on while they take away this fraction of the edges."""
+"""Searches continue while they take away this fraction of the edges."""
 _TRIMMED_SHARE: Final = 64
-"""Trimming goes on while it takes away this fraction: the walk takes a hundred times as long for an edge."""
+"""Trimming continues while it removes this fraction: the walk takes a hundred times as long for an edge."""
 _FEW: Final = 2_048
 _STEPS_MAX: Final = 64
 """Paths that are longer are walked vertex by vertex."""

@@ -2,8 +2,8 @@
 
 A recovery is ``begin_generation`` and a round of a driver is ``Session.turn``, the same that a supervisor
 calls. Each durable operation in them is a moment at which the driver may die, or fall asleep while another
-takes over. Of all generations one is the newest; what is left of the others goes on for a while, and nothing
-that it does may be published: the judges check that, and nothing here prevents it.
+takes over. Of all generations one is the newest; what is left of the others continues for a while, and
+nothing that it does may be published: the judges check that, and nothing here prevents it.
 """
 
 from typing import Final
@@ -90,7 +90,7 @@ class Drivers(Setting):
                 life.crew.post(place.number, Finish())
 
     def _give_up(self, life: Life, cause: BaseException | None) -> None:
-        """A driver has lost a member or its storage: it starts anew, unless it was replaced."""
+        """A driver has lost a member or its storage: it starts again, unless it was replaced."""
         if life is not self.newest:
             life.die()
             return

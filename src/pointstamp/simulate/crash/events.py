@@ -13,7 +13,7 @@ from pointstamp.worker.events import Event
 
 
 class GenerationBegan(msgspec.Struct, frozen=True, tag=True):
-    """A driver has taken over, and so many workers go on after this epoch; -1 from nothing."""
+    """A driver has taken over, and so many workers continue after this epoch; -1 from nothing."""
 
     workers: int
     restored: int

@@ -2,7 +2,7 @@
 
 The recipe is that of Veresov et al. 2024 (theorem 6.9), as ``pointstamp_models.exploring.transparency``
 follows it for models, here for the recorded events of real workers: split at the recoveries into
-generations; in each, keep the moves of epochs up to e*, the epoch after which the next ones went on, and
+generations; in each, keep the moves of epochs up to e*, the epoch after which the next ones continued, and
 drop the rest; concatenate. The result is judged, not trusted:
 
 - every move is taken again on the abstract state of the exchange protocol (Brun et al. 2021, section 4):
@@ -57,7 +57,7 @@ class Explained:
 
     moves: tuple[Judged, ...]
     kept_to: tuple[tuple[int, int, int], ...]
-    """For each generation: its number, the epoch after which it went on, and e*."""
+    """For each generation: its number, the epoch after which it continued, and e*."""
     flaw: str | None
 
     @property
@@ -87,10 +87,10 @@ def explain_run(
     flaw: str | None = None
     try:
         is_begun = False
-        # Where what it began with is damaged, an older snapshot of the same chain may be gone on from.
+        # Where what it began with is damaged, an older snapshot of the same chain may be resumed from.
         before = min([since, *(generation.restored for generation in generations)])
         for generation, end in zip(generations, ends, strict=True):
-            # One that went on from a snapshot that was found damaged later leads nowhere.
+            # One that resumed from a snapshot that was found damaged later leads nowhere.
             is_of_it = generation.restored == before
             if is_of_it and generation.is_started(starts_of(walker.shape)):
                 is_begun = replay.begin(generation, is_first=not is_begun)
@@ -113,7 +113,7 @@ def explain_run(
 
 
 def _ends(generations: Sequence[GenerationMoves], last: int) -> list[int]:
-    """e* of each generation: the least epoch after which a later one went on."""
+    """e* of each generation: the least epoch after which a later one continued."""
     ends = [last]
     for generation in reversed(generations[1:]):
         ends.append(min(ends[-1], generation.restored))
@@ -203,7 +203,7 @@ class _Replay:
                 if here != there:
                     broken(
                         "Restored",
-                        f"generation {generation.generation} went on after epoch {generation.restored} where "
+                        f"generation {generation.generation} resumed after epoch {generation.restored} where "
                         f"worker {worker} {what} {self._show(there) or 'nothing'}; in the explanation it "
                         f"{what} {self._show(here) or 'nothing'}",
                     )

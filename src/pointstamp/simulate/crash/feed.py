@@ -2,7 +2,7 @@
 
 Item i of an input is unit i. How its rows are split into parts, how large each part says it is (which decides
 who reads it) and in how many batches it is read is chosen once, before the world begins: a unit that is read
-again gives the same rows, as the port of sources asks. When a unit is found is chosen as the world goes on;
+again gives the same rows, as the port of sources asks. When a unit is found is chosen as the world continues;
 so ticks differ from world to world, and the reference run is fed the same ticks.
 
 An input may have an epoch column (``pointstamp.simulate.crash.columns``). Then the source knows for each

@@ -1,6 +1,6 @@
 """A trace with crashes, followed in the models' state: each generation by itself, one beside the other.
 
-What happens to the query is a step, too: a crash, a generation that begins and where it goes on, ticks and
+What happens to the query is a step, too: a crash, a generation that begins and where it continues, ticks and
 commits. A generation begins with the counts of the protocol, and its first changes bring what was saved, so
 the models can follow a recovery like anything else.
 """

@@ -1,6 +1,6 @@
 """A query that begins with a savepoint of a simulated one, when that has come to its end.
 
-By then the first query has gone on for long, has forgotten old snapshots and removed what it needs no more;
+By then the first query has continued for long, has forgotten old snapshots and removed what it needs no more;
 every savepoint that was answered must still be there. The second query has a storage and a sink of its own,
 crashes of its own, and the same sources. It must publish what the first would have published after that
 epoch, had it taken the same ticks: the first one's up to the savepoint, and then its own.

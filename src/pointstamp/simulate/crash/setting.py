@@ -2,7 +2,7 @@
 
 Everything is decided by one seed: the choices, what the world is like
 (``pointstamp.simulate.crash.makeup``) and what it has (``features``), its input, storage and sink. A world
-that begins with a savepoint of another takes over the other's input, and goes on with its choices, so that
+that begins with a savepoint of another takes over the other's input, and continues with its choices, so that
 both are one case. Nothing happens here: drivers are ``drivers``, and what goes wrong is ``crashes``.
 """
 

@@ -3,7 +3,7 @@
 Members, coordinator, journal and ledger are the production code, as in ``pointstamp.simulate.world`` the
 workers are. At any step members, the driver or all may die: what they had in memory is gone, what they were
 writing is done, cut off between two operations or in the middle of one, or not done, and their messages
-arrive or not. Storage may fail or not answer, and the power may fail. Processes that survive go on for a
+arrive or not. Storage may fail or not answer, and the power may fail. Processes that survive continue for a
 while beside the generation that replaces them: a driver that does not know that it was replaced, also one
 that slept between two operations of its own; members whose driver is dead. Recovery itself may crash. The
 number of crashes is bounded, so that the world comes to an end.

@@ -69,7 +69,7 @@ class KafkaPublisher:
             note = self._last.after(number, epochs_through, commits.digest(epochs_through, staged))
             try:
                 self._send_rows(producer, self._content(staged), note)
-            except Exception:  # publishing tries it anew, and says what is wrong
+            except Exception:  # publishing tries it again, and says what is wrong
                 self._leave()
         try:
             yield

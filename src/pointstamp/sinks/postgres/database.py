@@ -79,7 +79,7 @@ def connection_options(conninfo: str) -> dict[str, Any]:
 
 
 class Database:
-    """One connection, which is opened anew after an error; ``conninfo`` may hold a password."""
+    """One connection, which is opened again after an error; ``conninfo`` may hold a password."""
 
     def __init__(self, conninfo: str, connect: Connect = connected) -> None:
         self._conninfo = conninfo

@@ -103,7 +103,7 @@ class KeptTable:
             found = run(connection, ways[self.said.kind](), [list(pieces)]).fetchone()
         except pg.errors.UniqueViolation as error:
             raise FlowError(
-                f"the table '{self._name}' already has a row of a key that comes anew: "
+                f"the table '{self._name}' already has a row of a key that comes again: "
                 f"{error.diag.message_detail or error} Either {', '.join(self.said.key)} is no key of output "
                 f"'{self._output}', or somebody else has added rows. {_ANEW}"
             ) from error

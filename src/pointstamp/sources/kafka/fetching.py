@@ -156,12 +156,12 @@ def lost(who: str, start: int, stop: int, first: int, end: int) -> SourceError:
     if end < stop:
         return SourceError(
             f"{who}: the records up to offset {stop - 1} were there, and the partition ends before offset "
-            f"{end} now. The topic was probably deleted and made anew, or a broker has lost records. Begin "
-            "with a new checkpoint, or give on_lost='skip' to go on with what is there."
+            f"{end} now. The topic was probably deleted and made again, or a broker has lost records. Begin "
+            "with a new checkpoint, or give on_lost='skip' to continue with what is there."
         )
     return SourceError(
         f"{who}: the records from offset {start} on are needed, but the first that is still there is {first}:"
         f" retention has removed up to {first - start:,} records that were not read. Keep records for longer "
-        "than a query may stand still (retention.ms, retention.bytes); give on_lost='skip' to go on without "
+        "than a query may stand still (retention.ms, retention.bytes); set on_lost='skip' to read on without "
         "them, or begin with a new checkpoint."
     )

@@ -66,7 +66,7 @@ def unit_of(ranges: Sequence[OffsetRange], record_bytes: int = RECORD_BYTES) -> 
 
 
 def units_named(position: Position, names: Iterable[str]) -> list[Unit]:
-    """The units of these names, in the order in which they go on from a position.
+    """The units of these names, in the order in which they resume from a position.
 
     >>> [unit.name for unit in units_named({"t": [5]}, ["t:0:7-9", "t:0:5-7 t:1:0-2", "t:0:1-5"])]
     ['t:0:5-7 t:1:0-2', 't:0:7-9']

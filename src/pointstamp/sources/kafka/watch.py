@@ -274,7 +274,7 @@ class KafkaWatch:
         return {**known, **said}
 
     def _checked(self, place: Place, start: int, end: int) -> int:
-        """An offset to go on from; where it is not there any more, an error or the first that is."""
+        """An offset to resume from; where it is not there any more, an error or the first that is."""
         first = self._firsts[place]
         if first <= start <= end:
             return start

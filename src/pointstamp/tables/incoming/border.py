@@ -2,7 +2,7 @@
 
 What comes with weights from outside can be wrong, and a sum below zero would go through every operation as if
 it were right: the answers would be wrong without a word. So the border keeps how often each row is there, and
-refuses the first change that would leave less than nothing of a row, before anything of its epoch goes on.
+refuses the first change that would leave less than nothing of a row, before anything of its epoch continues.
 Whole rows are compared, also in columns that nobody looks at later; of long ones only a fingerprint is kept.
 
 Invariant: what has been sent up to every epoch, added up, has no weight below zero.
@@ -93,5 +93,5 @@ class Border:
         return pieces
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Go on with the rows of this worker."""
+        """Continue with the rows of this worker."""
         self._arrangements.load(context.operator, pieces)

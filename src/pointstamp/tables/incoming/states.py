@@ -66,5 +66,5 @@ class States:
         return {"rows": self._rows.save(changes_only=changes_only)}
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Go on with the rows of this worker."""
+        """Continue with the rows of this worker."""
         self._rows.load(pieces["rows"])

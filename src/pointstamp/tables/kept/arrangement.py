@@ -105,7 +105,7 @@ class Arrangement:
         self._kept.load(run_of(batch, self.layout) for batch in rows.to_batches(max_chunksize=rows_max))
 
     def expect(self, who: str) -> None:
-        """Go on from a snapshot to which this has added nothing, because another one keeps it."""
+        """Continue from a snapshot to which this has added nothing, because another one keeps it."""
         self._kept.expect(who)
 
     def matches(

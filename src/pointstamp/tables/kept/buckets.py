@@ -78,7 +78,7 @@ class GrowingBuckets:
         self._begins = np.zeros(self._next.buckets, np.int32)
 
     def add(self, hashes: Hashes) -> None:
-        """Go on with these rows, none of which is before one that was added."""
+        """Continue with these rows, none of which is before one that was added."""
         known = self._next.known
         begins = self._next.after(hashes)
         self._begins[known : known + len(begins)] = begins

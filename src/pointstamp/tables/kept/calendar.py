@@ -79,7 +79,7 @@ class Calendar:
         return Piece(pa.Table.from_batches(self._runs, self._schema), tuple(owners), adds_up=True)
 
     def load(self, rows: pa.Table) -> None:
-        """Go on with rows that were saved; those that came and went are among them."""
+        """Continue with rows that were saved; those that came and went are among them."""
         batches = rows.to_batches()
         if batches:
             self._add(added_up(batches))

@@ -26,7 +26,7 @@ class ColumnWriter(Protocol):
         ...
 
     def add(self, values: KeptColumn) -> None:
-        """Go on with these values."""
+        """Continue with these values."""
         ...
 
     def end(self) -> None:

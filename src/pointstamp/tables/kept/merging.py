@@ -41,7 +41,7 @@ class RunInMaking(Protocol):
         ...
 
     def add(self, part: Run) -> None:
-        """Go on with these rows, none of which is before one that was added."""
+        """Continue with these rows, none of which is before one that was added."""
         ...
 
     def put_together(self) -> None:
@@ -78,7 +78,7 @@ class Merge:
         return self.older.memory_bytes + self.newer.memory_bytes + self._target.memory_bytes
 
     def replace(self, run: Run, same: Run) -> None:
-        """Go on with another run that is the same."""
+        """Continue with another run that is the same."""
         self.older = same if self.older is run else self.older
         self.newer = same if self.newer is run else self.newer
 

@@ -62,7 +62,7 @@ class RunFile:
         return sum(column.memory_bytes for column in self._columns)
 
     def add(self, part: Run) -> None:
-        """Go on with these rows, none of which is before one that was added."""
+        """Continue with these rows, none of which is before one that was added."""
         for place, word in zip(self._words, part.words, strict=True):
             place.add(word)
         for column, values in zip(self._columns, part.columns, strict=True):

@@ -47,7 +47,7 @@ class Kept:
         self._budget: MemoryBudget | None = None
         self._is_loaded = False
         self._expected_by = ""
-        """Who goes on from a snapshot, and expects another reader to bring what was kept."""
+        """Who resumes from a snapshot, and expects another reader to bring what was kept."""
 
     def __len__(self) -> int:
         return len(self.runs) + sum(map(len, self.later))
@@ -138,13 +138,13 @@ class Kept:
         self._unsaved, self._is_loaded = None, True
 
     def expect(self, who: str) -> None:
-        """A reader goes on from a snapshot, and another one brings what is kept, before or after this."""
+        """A reader resumes from a snapshot, and another one brings what is kept, before or after this."""
         self._expected_by = who
 
     def _check_loaded(self) -> None:
         if self._expected_by and not self._is_loaded:
             raise FlowError(
-                f"operator '{self._expected_by}' goes on from a snapshot in which another operator saved a "
+                f"operator '{self._expected_by}' resumes from a snapshot in which another operator saved a "
                 "table for both, and that one is gone from the flow or has another name. Bring it back, or "
                 "begin with a new checkpoint."
             )

@@ -1,4 +1,4 @@
-"""How large runs may grow before they are merged, and changes before all is saved anew."""
+"""How large runs may grow before they are merged, and changes before all is saved again."""
 
 from typing import Final
 

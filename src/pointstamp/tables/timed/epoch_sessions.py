@@ -83,6 +83,6 @@ class EpochSessions:
         }
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Go on with the rows of this worker's keys."""
+        """Continue with the rows of this worker's keys."""
         self._rows.load(pieces["rows"])
         self._ends.load(pieces["ends"])

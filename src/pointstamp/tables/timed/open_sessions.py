@@ -78,7 +78,7 @@ class OpenSessions(OnGroups):
         }
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Go on with all of it."""
+        """Continue with all of it."""
         super().restore(context, pieces)
         self._ends.load(pieces["ends"])
         self._bounds.load(pieces["bounds"])

@@ -85,7 +85,7 @@ class AwaitsEventTime:
         }
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Go on with the rows of this worker, and with what all know of event times."""
+        """Continue with the rows of this worker, and with what all know of event times."""
         self._rows.load(pieces["rows"])
         self._bounds.load(pieces["bounds"])
 
@@ -134,7 +134,7 @@ class KeptUntil(AwaitsEventTime):
         return {**super().save(changes_only=changes_only), "applied": Piece(table, ())}
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Go on with all of it."""
+        """Continue with all of it."""
         super().restore(context, pieces)
         applied = pieces["applied"].column("applied").to_pylist()
         self._applied = applied[0] if applied else None
