@@ -107,7 +107,7 @@ def costs(figures: Figures) -> Iterator[tuple[str, float]]:
 
 
 def row_of(figures: Figures) -> str:
-    """What a line is about: all that it says in words, and its sizes."""
+    """What a line is about: all that it says as text, and its sizes."""
     words = [(name, value) for name, value in figures.items() if isinstance(value, str) and name != "case"]
     return ", ".join([str(figures.get("case", "")), *(f"{name}={value}" for name, value in words)])
 

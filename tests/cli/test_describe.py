@@ -1,4 +1,4 @@
-"""``pointstamp describe``: the flow of a file in words or drawn, without inputs and without a run.
+"""``pointstamp describe``: the flow of a file as text or drawn, without inputs and without a run.
 
 One family, the command in this process: which stream gets the text, where a page lies, what mistakes get.
 """

@@ -1,4 +1,4 @@
-"""A checkpoint in which graph operators have saved something else than they keep now is refused in words."""
+"""A checkpoint in which graph operators have saved something else than they keep now is rejected."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -2,7 +2,7 @@
 
 - *Going on*: a query of its own resumes from a savepoint as the other one did, on another number of workers,
   and publishes what came after it only.
-- *Refusals*: what is not there, or does not fit, is said in words.
+- *Refusals*: what is not there, or does not fit, is said as text.
 - *Names*: a name is given once, and is one; only these ask for savepoints that are still being taken.
 """
 

@@ -56,14 +56,14 @@ class Stopped:
         return spec_of(FLOW, self.data, storage, sink, snapshots=SNAPSHOTS, query_id=query)
 
     def goes_on(self, storage: MemoryStorage) -> Published | None:
-        """What is published after a restart from other objects; None where that is refused in words."""
+        """What is published after a restart from other objects; None where that is rejected with an error."""
         shelf = self.shelf.copy()
         try:
             Supervisor(self.spec(storage, shelf), InProcessLauncher()).run()
         except (RecoveryError, StorageError):
             return None
         except PointstampError as error:
-            return {(str(error), -1): []}  # found late, and in words that nobody understands
+            return {(str(error), -1): []}  # found late, and as text that nobody understands
         return MemorySink(shelf).rows()
 
 

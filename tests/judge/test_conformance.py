@@ -6,7 +6,7 @@ Families, and what only each can find:
 - *forged states*: properties that follow from the others (a message cannot be late while frontiers are safe),
   so that no single forgery reaches them: their rules are put before a state that breaks them;
 - *the walk*: could-result-in against a search in a box of times without any pruning, on nested loops;
-- *files*: a trace that is saved and loaded is judged alike, and what is no trace is refused in words.
+- *files*: a trace that is saved and loaded is judged alike, and what is no trace is rejected with an error.
 """
 
 from collections.abc import Callable

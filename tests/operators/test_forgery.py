@@ -1,7 +1,7 @@
 """What an operator does is checked against what it holds: by the runtime's record, not by what objects say.
 
 Families:
-- making: only the runtime makes capabilities; the constructor, copies and pickles are refused in words;
+- making: only the runtime makes capabilities; the constructor, copies and pickles are rejected with an error;
 - using: a capability that was altered, dropped, copied by other means, or is held by another operator, for
   another output, on another worker or in another run is refused wherever it is used, and so is whatever only
   looks like one;

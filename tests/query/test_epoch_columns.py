@@ -6,7 +6,7 @@ Families, and what only each can find:
 - *ways*: each case on every way to run, compared with an oracle in plain Python: only these find a way that
   takes the column away, leaves it where it was not declared, or sorts rows into other epochs;
 - *again*: a query that is ended while epochs are open, whose rows are read a second time by more workers;
-- *types and values*: every integer type, and in words what cannot be an epoch; before anything starts where
+- *types and values*: every integer type, and as text what cannot be an epoch; before anything starts where
   the declared type says so.
 """
 

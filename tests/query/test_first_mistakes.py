@@ -1,4 +1,4 @@
-"""The mistakes of a first day with queries: each is said at once and in words, and can be resumed from.
+"""The mistakes of a first day with queries: each is said at once and as text, and can be resumed from.
 
 Families:
 - places: folders that are not there, paths in other forms than text, inputs and outputs of a wrong kind;

@@ -4,7 +4,7 @@ Families, and what only each can find:
 - *writers*: a process of its own writes a file slowly while queries begin and end: only this has a kernel
   that knows of a writer; each format, because each is torn in another way;
 - *renewed*: a file that has grown, or has other bytes, is read again as long as nothing of it is committed,
-  and refused in words after that; what is published is of one version of it, once.
+  and rejected with an error after that; what is published is of one version of it, once.
 """
 
 import subprocess

@@ -2,7 +2,7 @@
 
 - *Deaths*: the driver dies before or after each of its writes in turn; only this finds the moment between two
   writes at which something is lost or done twice.
-- *Damage*: each stored object in turn is removed, cut or altered; the answer is right, or a refusal in words.
+- *Damage*: each stored object in turn is removed, cut or altered; the answer is right, or a refusal as text.
 - *Two drivers*: the second takes over, and the first ends with that.
 - *Failures*: of operators, of storage; once and always; budgets, pauses and words.
 - *Stopping and going on*, *changed flows*, *other numbers of workers*.

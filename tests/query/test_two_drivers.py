@@ -1,4 +1,4 @@
-"""A driver that was held up while another took its checkpoint over: it does no harm, and ends in words.
+"""A driver that was held up while another took its checkpoint over: it does no harm, and ends as text.
 
 - *Processes*: a driver is stopped by a signal, idle or in the middle of a commit, a second process starts
   with the same checkpoint and publishes on, and the first is continued. Only real processes show that nothing

@@ -4,7 +4,7 @@ Families, and what only each can find:
 - *right runs*: that with a judge the same comes out as without, in every form of a run, and that the judge
   has looked at every event: one that was never asked would find nothing, too;
 - *broken workers*: that a wrong step raises, says which property, and leaves a trace that is judged alike;
-- *what cannot be judged* is said in words before anything runs.
+- *what cannot be judged* is said as text before anything runs.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Flows in words.
+"""Flows as text.
 
 - *whole texts*: a flow with nested loops reads exactly like this; only these find a sentence that has become
   unreadable.

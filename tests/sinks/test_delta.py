@@ -4,7 +4,7 @@ Families:
 - the log: one transaction per commit, which readers of Delta and its own tools understand;
 - races: of two drivers that publish at the same moment Delta refuses one, which finds its work done;
 - neighbours: compaction and other writers of the table disturb nothing;
-- refusals in words.
+- refusals as text.
 """
 
 import sys

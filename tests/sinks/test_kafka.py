@@ -3,7 +3,7 @@
 - *Contract*: the claims that hold for every sink, on a real broker.
 - *Records*: rows, upserts and changes as what a reader of committed records finds.
 - *Round trips*: what one query writes another reads back as the same table.
-- *Mistakes*: refused in words, before anything is written.
+- *Mistakes*: rejected with an error, before anything is written.
 """
 
 import json

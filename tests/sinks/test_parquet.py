@@ -6,7 +6,7 @@ Families:
 - readers that are overtaken: more is published between any two of a reader's steps;
 - drivers that are overtaken, likewise, by one that publishes the same commits and continues;
 - deaths where a link takes over others, which the contract's few commits do not reach;
-- refusals in words: gaps, foreign queries, changed columns, files that are not as they were written.
+- refusals as text: gaps, foreign queries, changed columns, files that are not as they were written.
 """
 
 import json

@@ -3,7 +3,7 @@
 Families:
 - round trips: rows of any values of each type that may partition, with compaction and without;
 - layout: the names of folders are Hive's, so that polars and pyarrow find the columns and skip folders;
-- refusals in words: columns that are not there, types that names cannot hold, too many folders, long names.
+- refusals as text: columns that are not there, types that names cannot hold, too many folders, long names.
 """
 
 import datetime

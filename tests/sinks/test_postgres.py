@@ -5,7 +5,7 @@ Families, and what only each can find:
   by a connection that is cut without a word;
 - random changes of tables, with a key and without, beside a counter: rows that are lost, doubled or back;
 - two drivers in processes that race for every commit;
-- types: each comes back as the value that it was, or is refused in words;
+- types: each comes back as the value that it was, or is rejected with an error;
 - queries: a flow on workers, restarts and a server that was killed included;
 - refusals: keys that are none, tables of others, names and types that do not fit.
 """

@@ -6,7 +6,7 @@ Families, and what only each can find:
 - *the end*: the final marker, with and without groups, and after a restart;
 - *races*: files that come while the watch starts, while a listing is made, or while events are dropped;
 - *intervals*: a listing is made when it is time, one at a time, and never by the poll itself;
-- *refusals*: arguments and folders that cannot work, in words;
+- *refusals*: arguments and folders that cannot work, as text;
 - *subfolders*: what is not read is said, once, where nothing else is there;
 - *partitions*: folders named after a column and its value are part of the folder.
 """

@@ -5,7 +5,7 @@
   would wait for ever.
 - *Beginnings*: earliest, latest, since a time; where "latest" was is in the position.
 - *What is found later*: records, which are heard of; partitions, and topics that match a pattern.
-- *What is lost*: in words, or skipped.
+- *What is lost*: as text, or skipped.
 - *Values and columns*: JSON, as they are, Avro and JSON in a registry's wire format; what else is known of a
   record; what cannot be decoded.
 """

@@ -4,7 +4,7 @@
 - *Wire format*: bytes that were put together by hand, with and without a registry's header.
 - *Bad values*: each is told with its place, and the others are decoded.
 - *A topic*: of a real broker, with the descriptors in a file.
-- *Mistakes*: refused in words when the source is made, or when its columns are known.
+- *Mistakes*: rejected with an error when the source is made, or when its columns are known.
 """
 
 from datetime import UTC, datetime

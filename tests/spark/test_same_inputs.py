@@ -1,6 +1,7 @@
 """A DataFrame that comes again to a checkpoint: the same rows continue, other rows are refused.
 
-- *As the user sees it*: a run that is given other data is refused in words, and continues with the same; only
+- *As the user sees it*: a run that is given other data is rejected with an error, and continues with the
+same; only
   this sees that the way from ``run`` to the check is whole.
 - *Alike*: another order, other partitions and other names of the same thing are the same rows; columns of
   every type that an input may have, with nulls, maps and maps inside of others; only this finds a type that

@@ -1,4 +1,4 @@
-"""Exchanges by a function on Spark: rows are at the worker of their shard, and bad answers are said in words.
+"""Exchanges by a function on Spark: rows are at the worker of their shard, and bad answers are said as text.
 
 Spark's shuffle brings the rows of an exchange by columns to their owners; a function is not mistaken for
 columns, and the workers exchange by it themselves, whether rows come packed or as they are.

@@ -5,7 +5,7 @@ Families:
   which it has not; executors that come late are waited for, and not for ever;
 - functions that cannot be pickled: whose they are is said before Spark sees them;
 - messages in the shape that Spark gives them: each becomes one sentence;
-- a real session: the scheduler's own number is used, and what real tasks die of comes back in words.
+- a real session: the scheduler's own number is used, and what real tasks die of comes back as text.
 """
 
 import os

@@ -3,7 +3,7 @@
 Families, and what only each can find:
 - *killed writers*: a process that is killed while it writes leaves no object, and what it leaves is swept;
 - *durability*: the content and then every folder go to the disk, in this order;
-- *refusals*: a full disk, a missing right and a file system without links are said in words.
+- *refusals*: a full disk, a missing right and a file system without links are said as text.
 """
 
 import errno

@@ -33,7 +33,7 @@ def save(answers: Mapping[Asked, Answers]) -> None:
 
 
 def differences(asked: Asked, here: Answers, there: Answers) -> Iterator[str]:
-    """How answers differ from those of Spark, in words; what is known to differ is left out."""
+    """How answers differ from those of Spark, as text; what is known to differ is left out."""
     what = f"{asked.sql} in {asked.zone}"
     if asked.sql in KNOWN_DIFFERENCES:
         return

@@ -1,7 +1,7 @@
 """Where streams and tables meet: rows that are looked up once, and a table that comes out by key.
 
 - the law by brute force over what there is after every epoch, on one to three workers;
-- misuse, and keys with two rows, in words.
+- misuse, and keys with two rows, as text.
 """
 
 from collections import Counter

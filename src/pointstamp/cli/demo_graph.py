@@ -131,7 +131,7 @@ def by_epoch(changes: pa.Table) -> Iterator[tuple[int, Numbers, Numbers]]:
 
 
 def differences(published: pa.Table, arrivals: Arrivals, vertices: int) -> Iterator[str]:
-    """The differences from what scipy finds, in words; none if all is well."""
+    """The differences from what scipy finds, as text; none if all is well."""
     files = _by_scipy(arrivals, vertices)
     after = 0
     labels: Numbers = np.full(vertices, NO_LABEL)

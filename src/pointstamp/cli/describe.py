@@ -17,7 +17,7 @@ def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     describe = add_parser(
         "describe",
         help="show the flow of a file: its operators, streams, loops and times",
-        description="Shows the flow of a Python file, a Dataflow named flow, in words. The file may have "
+        description="Shows the flow of a Python file, a Dataflow named flow, as text. The file may have "
         "inputs or none; nothing is run but the file itself.",
         allow_abbrev=False,
     )

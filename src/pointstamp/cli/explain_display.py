@@ -62,7 +62,7 @@ def _rows(trace: CrashTrace, explained: Explained) -> list[tuple[str, str, str, 
 
 
 def describe_move(walker: Walker, move: Move) -> str:
-    """What an operator did at once, in words."""
+    """What an operator did at once, as text."""
     parts = []
     pulled = [act.time for act in move.acts if isinstance(act, MessagePulled)]
     told = [act.time for act in move.acts if isinstance(act, Notified)]

@@ -1,4 +1,4 @@
-"""What ``pointstamp simulate`` shows: how many worlds are done while they run, and the findings in words.
+"""What ``pointstamp simulate`` shows: how many worlds are done while they run, and the findings as text.
 
 On a terminal progress is drawn with rich, on standard error; elsewhere it is plain lines, ten or so in all.
 """
@@ -103,7 +103,7 @@ def report_text(
     workers: tuple[int, int],
     saved: str | None,
 ) -> str:
-    """The result of many worlds, in words."""
+    """The result of many worlds, as text."""
     speed = f"{report.worlds / seconds:.0f} worlds per second" if found is None else f"{seconds:.1f} s"
     extent = f"{report.worlds:,} worlds on {'-'.join(map(str, sorted(set(workers))))} workers"
     if report.finding is not None and found is not None:
@@ -125,7 +125,7 @@ def report_text(
 
 
 def replayed_text(simulator: Simulator, outcome: Outcome, saved: str | None) -> str:
-    """The result of one world, in words."""
+    """The result of one world, as text."""
     if outcome.is_finding:
         return finding_text(simulator, outcome, saved)
     events = f"{len(outcome.run.events):,} events"

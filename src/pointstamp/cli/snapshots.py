@@ -88,7 +88,7 @@ class _Found:
         self._whole = self._verify_parts()
 
     def lines(self, snapshots_max: int | None) -> Iterator[str]:
-        """What there is, in words."""
+        """What there is, as text."""
         ledger = self._ledger
         if ledger is not None and ledger.shape is not None:
             yield f"checkpoint of flow '{ledger.shape.name}', query {ledger.shape.query}"

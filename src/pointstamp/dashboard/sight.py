@@ -33,7 +33,7 @@ class Sight(Protocol):
         ...
 
     def why(self, output: str) -> Json:
-        """What holds an output back, in words and as the way from there; SightError for an unknown one."""
+        """What holds an output back, as text and as the way from there; SightError for an unknown one."""
         ...
 
     def metrics(self) -> str:

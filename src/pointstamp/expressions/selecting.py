@@ -108,7 +108,7 @@ def check_columns(who: str, schema: pa.Schema, columns: Iterable[str]) -> None:
 
 
 def shown(schema: pa.Schema) -> str:
-    """The columns of a schema in words."""
+    """The columns of a schema as text."""
     return ", ".join(f"'{field.name}' {field.type}" for field in schema) or "no columns"
 
 

@@ -91,7 +91,7 @@ def common(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
 
 
 def common_of_all(found: Sequence[pa.DataType], what: str) -> pa.DataType:
-    """The type as which all meet; an error in words where two do not."""
+    """The type as which all meet; an error as text where two do not."""
 
     def meet(one: pa.DataType, other: pa.DataType) -> pa.DataType:
         met = common(one, other)

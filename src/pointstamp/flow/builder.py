@@ -42,7 +42,7 @@ class TableWay:
     weight: str | None = None
     """The column of their weights; without it each row is added."""
     operation: str | None = None
-    """The column that says in words whether a row is inserted or deleted."""
+    """The column that says as text whether a row is inserted or deleted."""
     is_whole: bool = False
     """Whether the rows of an epoch are all that there are."""
     empty: str | None = None
@@ -179,7 +179,7 @@ class PlanBuilder:
         return scope
 
     def describe(self, source: SourcePort) -> str:
-        """An output in words: its node's name, and its own where the node has several."""
+        """An output as text: its node's name, and its own where the node has several."""
         node = self.plan.nodes[source.operator]
         if len(node.outputs) == 1 or (node.kind is NodeKind.INPUT and source.port == 0):
             return node.name

@@ -42,7 +42,7 @@ _KINDS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType],
 
 
 def key_kind(kind: pa.DataType) -> str | None:
-    """The kind of a type, in words; None for one that is always null.
+    """The kind of a type, as text; None for one that is always null.
 
     >>> key_kind(pa.int32()), key_kind(pa.dictionary(pa.int8(), pa.string())), key_kind(pa.timestamp("us"))
     ('integer', 'text', 'naive timestamp in us')

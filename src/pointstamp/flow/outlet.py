@@ -136,7 +136,7 @@ def add_door(
 
 
 def scope_name(scope: Scope) -> str:
-    """A scope in words."""
+    """A scope as text."""
     return "the flow, outside all loops" if not scope else "loop '" + "' in '".join(reversed(scope)) + "'"
 
 

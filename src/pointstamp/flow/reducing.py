@@ -2,8 +2,8 @@
 
 A column may have any name, also that of an option. An option is never an aggregate, so what is given for one
 and is an aggregate is a column of that name; and in ``aggregates`` every name is a column. Whatever is
-neither is refused in words, so that a misspelt option does not become a column, nor a misspelt aggregate an
-option.
+neither is rejected with an error, so that a misspelt option does not become a column, nor a misspelt
+aggregate an option.
 """
 
 from collections.abc import Mapping

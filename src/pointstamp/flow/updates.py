@@ -117,7 +117,7 @@ def together(several: Iterable[Updates | None]) -> Updates | None:
 
 
 def objection(who: str, reduces: Reduces, read: Updates) -> str | None:
-    """Why updates cannot be aggregated this way, in words; None where they can."""
+    """Why updates cannot be aggregated this way, as text; None where they can."""
     for column, aggregation in reduces.aggregates.items():
         if not _is_right(aggregation, read):
             return _words(who, read, f"'{column}' is {_shown(aggregation)}, which {_mistake(read)}")
@@ -134,7 +134,7 @@ def objection(who: str, reduces: Reduces, read: Updates) -> str | None:
 
 
 def no_table_of(who: str, read: Updates) -> str:
-    """Why updates make no table, in words."""
+    """Why updates make no table, as text."""
     return _words(who, read, "as a table they would count what was replaced").replace(
         "aggregates what", "adds up what", 1
     )

@@ -11,7 +11,7 @@ Invariants:
 - *Fencing.* After a GenerationStarted, nothing of an older generation can be appended. The older driver's
   next number is the one that the newer's GenerationStarted has taken, as only its own entries come before it.
 - *Identity.* Each entry is sealed with its number and its query; one of another number, or of another query's
-  journal, is refused in words wherever it lies.
+  journal, is rejected with an error wherever it lies.
 - *Summary.* A summary stands for all entries before it, which are then deleted, except each
   GenerationStarted: were that gone, its number would be free again, and an old driver that slept all the
   while would succeed. So one small object per generation stays. A crash before or among the deletions leaves

@@ -66,19 +66,19 @@ class Rules:
                 )
 
     def describe(self, point: Point) -> str:
-        """A pointstamp in words."""
+        """A pointstamp as text."""
         return self.walker.describe(point)
 
     def name(self, operator: int) -> str:
-        """An operator in words."""
+        """An operator as text."""
         return self.walker.shape.operator(operator)
 
     def at(self, location: int) -> str:
-        """The frontier of a location in words."""
+        """The frontier of a location as text."""
         return f"the frontier of {self.walker.shape.ports[location].name}"
 
     def show(self, counts: Counts) -> str:
-        """A signed multiset in words."""
+        """A signed multiset as text."""
         return ", ".join(f"{count:+} of {self.describe(point)}" for point, count in sorted(counts.items()))
 
 

@@ -71,7 +71,7 @@ class Shape(msgspec.Struct, frozen=True):
     """The names of the operators by number; without, the ports say them."""
 
     def operator(self, number: int) -> str:
-        """An operator in words."""
+        """An operator as text."""
         if self.names:
             return f"'{self.names[number]}'"
         said = (port.name for port in self.ports if port.operator == number)
@@ -179,7 +179,7 @@ class Walker:
         return tuple(map(frozenset, seen))
 
     def describe(self, point: Point) -> str:
-        """A pointstamp in words."""
+        """A pointstamp as text."""
         location, time = self.points[point]
         return f"{time} at {self.shape.ports[location].name}"
 

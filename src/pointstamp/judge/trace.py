@@ -186,7 +186,7 @@ def load(path: Path) -> Trace:
 
 
 def describe_event(shape: Shape, event: Event) -> str:
-    """An event in words: who, what, and where."""
+    """An event as text: who, what, and where."""
 
     def at(location: int, time: Stamp) -> str:
         return f"{time} at {shape.ports[location].name}"

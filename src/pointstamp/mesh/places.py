@@ -50,7 +50,7 @@ def is_loopback(endpoint: str) -> bool:
 
 
 def words_of_place(endpoint: str) -> str:
-    """Where a member is, in words that follow its name; nothing where it is on this host.
+    """Where a member is, as text that follows its name; nothing where it is on this host.
 
     >>> words_of_place("tcp://10.0.0.7:4040"), words_of_place("tcp://[fd00::7]:4040")
     (' at 10.0.0.7', ' at fd00::7')

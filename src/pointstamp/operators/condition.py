@@ -31,7 +31,7 @@ _NO_COLUMN: Final = re.compile(r"No match for FieldRef\.\w+\((.*?)\) in ", re.DO
 def checked_condition(condition: Condition, schema: pa.Schema, who: str) -> MaskFunction | pc.Expression:
     """A condition on rows of this schema, compiled where it is an expression of ours.
 
-    What is none is refused in words; of a function only that it is one.
+    What is none is rejected with an error; of a function only that it is one.
     """
     if isinstance(condition, Expression):
         return compile_condition(condition, schema, who)

@@ -30,7 +30,7 @@ class Holder:
     summary: Summary
     arrival: Time
     place: str
-    """The port where it stands, in words."""
+    """The port where it stands, as text."""
     description: str
 
     def __str__(self) -> str:

@@ -216,7 +216,7 @@ class Coordinator:
         return len(self._in_flight)
 
     def event_time_words(self, now_seconds: float) -> list[str]:
-        """What holds event time back where epochs are event time, in words."""
+        """What holds event time back where epochs are event time, as text."""
         complete = {
             name: at if (at := self._intake.complete(name)) or name in self._has_rows else None
             for name in self._intake.still_open

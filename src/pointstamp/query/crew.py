@@ -1,6 +1,6 @@
 """A crew: the members of one generation, wherever they run, as the driver sees them.
 
-The driver posts orders and collects reports; a crew raises ``CrewError`` when a member is lost, in words that
+The driver posts orders and collects reports; a crew raises ``CrewError`` when a member is lost, as text that
 say which and how. ``InProcessCrew`` has its members in this process and steps them itself, one after the
 other: for runs without Spark, and for tests of everything above.
 """

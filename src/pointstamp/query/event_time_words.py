@@ -1,4 +1,4 @@
-"""What holds event time back, in words: which input or stream, at which event time, since when it is silent.
+"""What holds event time back, as text: which input or stream, at which event time, since when it is silent.
 
 Where epochs are event time the driver itself knows how far each input is. Of streams with a promise
 (``stream.event_time``) it knows what members told with their last snapshot.
@@ -78,7 +78,7 @@ def streams_of(plan: Plan, output: str) -> list[WatermarkStream]:
 def streams_behind(
     streams: Sequence[WatermarkStream], latest: Mapping[str, int], silence: Silence
 ) -> list[str]:
-    """The streams for which others wait that are ahead in event time, in words; none where all are as far."""
+    """The streams for which others wait that are ahead in event time, as text; none where all are as far."""
     found = [each for each in _holdings(streams, latest) if not set(each.inputs) <= silence.inputs]
     bounds = [each.bound for each in found if each.bound is not None]
     if not bounds:

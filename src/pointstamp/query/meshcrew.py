@@ -48,7 +48,7 @@ class MeshCrew:
             raise self._lost(error) from None
 
     def deaths(self) -> str | None:
-        """What is known about members that have ended, in words; None if all are alive."""
+        """What is known about members that have ended, as text; None if all are alive."""
         return None
 
     def end(self) -> None:

@@ -50,7 +50,7 @@ class Companion(Protocol):
         ...
 
     def failure(self) -> PointstampError | None:
-        """Why it has ended, in words, if it has; this stops the query, too."""
+        """Why it has ended, as text, if it has; this stops the query, too."""
         ...
 
     def drain(self) -> None:
@@ -179,7 +179,7 @@ class Query:
     # What only this has.
 
     def why(self, output: str) -> list[str]:
-        """What holds an output's frontier back, over all workers, in words; nothing if it is complete.
+        """What holds an output's frontier back, over all workers, as text; nothing if it is complete.
 
         Operators that have been inside one call for long come first. While all workers are inside such calls,
         nothing more is known. Where results wait for event time, it says which input or stream holds that

@@ -212,7 +212,7 @@ class Session:
         self.coordinator.advance(name, epoch)
 
     def event_time_words(self, plan: Plan, output: str) -> list[str]:
-        """What holds event time back for an output, in words."""
+        """What holds event time back for an output, as text."""
         coordinator, now = self.coordinator, self._now_seconds()
         by_epochs = coordinator.event_time_words(now)
         return by_epochs or streams_words(plan, output, self.latest, coordinator.silence, now)
@@ -224,7 +224,7 @@ class Session:
         return list(dict.fromkeys([*inputs, *(who for each in found for who in each)]))
 
     def source_words(self, plan: Plan, output: str) -> list[str]:
-        """What the sources above an output wait for, in words, where they can say."""
+        """What the sources above an output wait for, as text, where they can say."""
         above = nodes_above(plan, plan.named(NodeKind.OUTPUT)[output])
         words = []
         for name in [

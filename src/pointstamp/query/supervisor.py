@@ -111,12 +111,12 @@ class Supervisor:
         return answer
 
     def calls(self) -> list[str]:
-        """The operators that have been inside one call for long, in words."""
+        """The operators that have been inside one call for long, as text."""
         session = self._session
         return [] if session is None else session.calls.words()
 
     def calls_inside(self) -> list[tuple[int, InCall, str]]:
-        """The workers that have been inside one call for long, with these, and in words."""
+        """The workers that have been inside one call for long, with these, and as text."""
         session = self._session
         return [] if session is None else session.calls.inside()
 

@@ -67,7 +67,7 @@ class SavedSpan:
 
 @dataclass(slots=True)
 class Loss:
-    """The end of a generation by a failure, in words, and when the query continued, if it has."""
+    """The end of a generation by a failure, as text, and when the query continued, if it has."""
 
     at: float
     generation: int

@@ -292,7 +292,7 @@ def _stored_as(kind: pa.DataType) -> pa.DataType:
 
 
 def _raw(values: pa.Array, dtype: type[np.generic]) -> npt.NDArray[Any]:
-    """The stored decimals, one row each, in words of this type from the lowest to the highest."""
+    """The stored decimals, one row each, as text of this type from the lowest to the highest."""
     width = values.type.bit_width // 8
     data = np.frombuffer(values.buffers()[1], np.uint8)[values.offset * width :][: len(values) * width]
     return data.view(dtype).reshape(len(values), -1)

@@ -1,4 +1,4 @@
-"""A schema's promise about rows, kept at the border: rows that fit pass, others are refused in words.
+"""A schema's promise about rows, kept at the border: rows that fit pass, others are rejected with an error.
 
 ``fit`` brings one batch to a declared schema. Columns are found by name; a cast happens only where it keeps
 every value: by the two types alone for numbers (int32 to int64, never int64 to int32, so that a stream does
@@ -104,7 +104,7 @@ def asked_for(column: str, kind: pa.DataType, by: str) -> pa.Field:
 
 
 def check_asked(names: Sequence[str], schema: pa.Schema, who: str) -> None:
-    """Refuse rows without a column that an option asks for, in words that name the option."""
+    """Refuse rows without a column that an option asks for, as text that name the option."""
     for field in schema:
         by = (field.metadata or {}).get(_ASKED)
         if by is not None and field.name not in names:

@@ -93,7 +93,7 @@ class FeedableRun(Protocol):
         ...
 
     def describe_standstill(self) -> str:
-        """What the flow waits for, in words."""
+        """What the flow waits for, as text."""
         ...
 
     def tracker(self) -> Tracker:

@@ -50,7 +50,7 @@ _KILLED_SECONDS_MAX: Final = 30.0
 
 
 class Death(NamedTuple):
-    """The exit code of a process that has ended, negative for a signal, and the same in words."""
+    """The exit code of a process that has ended, negative for a signal and the same as text."""
 
     code: int
     words: str

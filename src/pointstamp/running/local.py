@@ -183,7 +183,7 @@ class LocalRun:
         )
 
     def describe_standstill(self) -> str:
-        """What the flow waits for, in words: who holds which output back."""
+        """What the flow waits for, as text: who holds which output back."""
         held = [str(holder) for name in self._outputs for holder in self.why(name)]
         return (
             f"flow '{self.plan.name}' has read its inputs and has nothing left to do, but is not complete: "

@@ -109,11 +109,11 @@ class CallsHeard:
         return next((worker for worker in range(workers) if worker not in self._told), None)
 
     def words(self) -> list[str]:
-        """Who is inside which operator, and for how long, in words."""
+        """Who is inside which operator, and for how long, as text."""
         return [words for _, _, words in self.inside()]
 
     def inside(self) -> list[tuple[int, InCall, str]]:
-        """The workers that are inside long calls, with these, and in words."""
+        """The workers that are inside long calls, with these, and as text."""
         now = monotonic()
         return [
             (

@@ -1,4 +1,4 @@
-"""Counted pointstamps in words, for people: one phrase for each port, however many times are counted there.
+"""Counted pointstamps as text, for people: one phrase for each port, however many times are counted there.
 
 A loop that has gone far may have thousands of times counted at one input; they are told together, as how
 many messages there are and from which time to which.
@@ -67,7 +67,7 @@ def place_words(
 
 
 def time_words(plan: Plan, time: Time) -> str:
-    """A time in words: ``epoch 3`` outside loops, ``(3, 7)`` within."""
+    """A time as text: ``epoch 3`` outside loops, ``(3, 7)`` within."""
     if len(time) > 1:
         return f"({', '.join(map(str, time))})"
     return f"epoch {time[0]}" if plan.root == EPOCHS else str(time[0])

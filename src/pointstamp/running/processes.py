@@ -212,11 +212,11 @@ class ProcessRun:
         return holders(self.tracker(), self._port(place))
 
     def calls(self) -> list[str]:
-        """Which operators have been inside one call for long, in words, as far as is known by now."""
+        """Which operators have been inside one call for long, as text, as far as is known by now."""
         return self._calls.words()
 
     def describe_standstill(self) -> str:
-        """What the flow waits for, in words: who holds which output back."""
+        """What the flow waits for, as text: who holds which output back."""
         held = [str(holder) for name in self._outputs for holder in self.why(name)]
         return (
             f"flow '{self.plan.name}' has read its inputs and has nothing left to do, but is not complete: "

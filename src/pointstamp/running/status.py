@@ -58,7 +58,7 @@ class InputStatus:
 
 @dataclass(frozen=True, slots=True)
 class OutputStatus:
-    """One output: rows of finished times, what may still come, and what holds that back, in words.
+    """One output: rows of finished times, what may still come, and what holds that back, as text.
 
     ``epochs_complete`` is None where the output is complete, or the flow has times of its own. Of what holds
     it back the farthest upstream comes first, because the rest often waits for that; how many are not named
@@ -218,7 +218,7 @@ def _loops(
 
 
 def describe_interruption(run: LocalRun) -> str:
-    """Where a run was when it was interrupted: the round of each loop, and what circulates, in words."""
+    """Where a run was when it was interrupted: the round of each loop, and what circulates, as text."""
     plan, graph = run.plan, workers_of(run)[0].graph
     counted = _counted_everywhere(run)
     rows = _rows_waiting(run)

@@ -1,4 +1,4 @@
-"""A flow in words: what ``flow.describe()`` prints.
+"""A flow as text: what ``flow.describe()`` prints.
 
 First the two ends of the flow with their schemas, then every node: what it reads and by which pact, what it
 sends, and what becomes of times on the way where they do not stay as they are. Loops are indented, and each
@@ -129,7 +129,7 @@ def _is_of_tables(plan: Plan, node: Node, keeps: str) -> bool:
 
 
 def _growing(plan: Plan, node: Node) -> str:
-    """Whether the table whose changes a node sends only grows, in words."""
+    """Whether the table whose changes a node sends only grows, as text."""
     is_table = len(node.outputs) == 1 and is_changes(node.outputs[0].schema)
     return "; rows are only added" if is_table and only_appends(plan, SourcePort(node.index, 0)) else ""
 
@@ -155,7 +155,7 @@ def _become(words: str | None) -> str:
 
 
 def source_words(plan: Plan, source: SourcePort) -> str:
-    """An output in words: the node's name, and the output's own where the node has several."""
+    """An output as text: the node's name, and the output's own where the node has several."""
     node = plan.nodes[source.operator]
     if len(node.outputs) == 1:
         return quoted(node.name)

@@ -224,7 +224,7 @@ class PublishedWatch:
         return self._is_finished
 
     def waits_for(self) -> str:
-        """The next epoch there, in words, and since when it has not come."""
+        """The next epoch there, as text, and since when it has not come."""
         seconds = self._clock() - self._found_at
         if self._commit < 0:
             return f"{self._source.describe()}; nothing is there, for {seconds:.1f} seconds"

@@ -48,7 +48,7 @@ class CrewJob:
         self._errand.when_ended(call)
 
     def words(self, wait_seconds: float = 0.0) -> str | None:
-        """Why the job has ended, in words; None while it runs."""
+        """Why the job has ended, as text; None while it runs."""
         return str(self._failure()) if self._errand.has_ended(wait_seconds) else None
 
     def check(self) -> None:

@@ -108,7 +108,7 @@ class StreamLog:
         threading.Thread(target=self._watch, name=f"pointstamp-log-{self._name}", daemon=True).start()
 
     def failure(self) -> PointstampError | None:
-        """What has ended the streaming query, in words."""
+        """What has ended the streaming query, as text."""
         return self._failure
 
     def drain(self) -> None:

@@ -28,7 +28,7 @@ class KeptRows(NamedTuple):
 
 
 class KeyRows(NamedTuple):
-    """A key in words, and how many rows it has."""
+    """A key as text, and how many rows it has."""
 
     key: str
     rows: int

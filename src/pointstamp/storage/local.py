@@ -11,7 +11,7 @@ object that it has only seen calls ``sync``; and each process that stores someth
 the disk, because the process that made them may have been killed, too.
 
 A writer that is killed leaves its new file behind: it is never listed, and ``sweep`` removes it. Not for file
-systems without hard links (FAT, some mounts of object stores), which are refused in words.
+systems without hard links (FAT, some mounts of object stores), which are rejected with an error.
 """
 
 import contextlib

@@ -2,7 +2,7 @@
 
 Some stores that resemble S3 refuse a second writer that comes later, and let two pass that come at the same
 time. So the trial races: several writers create the same new object at once, several times. A store that
-fails is refused in words; a store that passes may still lie, but not often.
+fails is rejected with an error; a store that passes may still lie, but not often.
 """
 
 import threading

@@ -53,7 +53,7 @@ def weighed_columns(who: str, fields: Iterable[pa.Field]) -> pa.Schema:
 
 
 def rows_in_words(keys: pa.RecordBatch, group: int) -> str:
-    """The rows of a group in words, by its key."""
+    """The rows of a group as text, by its key."""
     key = keys.slice(group, 1).to_pylist()[0]
     own = {name: value for name, value in key.items() if not is_round_name(name)}
     return f"the rows of {own}" if own else "all rows"

@@ -55,7 +55,7 @@ class GoingRound(Consolidated):
 
 
 def _shown(change: pa.RecordBatch) -> str:
-    """The first rows of a change in words: which appear, and which disappear."""
+    """The first rows of a change as text: which appear, and which disappear."""
     parts = []
     for row in change.slice(0, _SHOWN_ROWS_MAX).to_pylist():
         weight = row.pop(DIFF)

@@ -1,9 +1,9 @@
 """The testing kit: contracts for sinks and sources of your own, a source that follows a script, assertions.
 
 ``sink_claims`` and ``source_claims`` are what every sink and every source promises, as functions that raise
-AssertionError in words (``comparing``); ``steps`` lets a process die before any of its steps. ``script``
-sends, pauses, ends and aborts as it is told, and ``published`` compares what was published. None of it needs
-pytest.
+AssertionError with a message (``comparing``); ``steps`` lets a process die before any of its steps.
+``script`` sends, pauses, ends and aborts as it is told, and ``published`` compares what was published. None
+of it needs pytest.
 """
 
 from pointstamp.testing.published import assert_published, assert_table, published_epochs

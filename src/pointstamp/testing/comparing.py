@@ -1,4 +1,4 @@
-"""What claims are made of: a comparison that says in words what is wrong, with or without pytest."""
+"""What claims are made of: a comparison that says what is wrong, with or without pytest."""
 
 
 def same(found: object, wanted: object, what: str) -> None:

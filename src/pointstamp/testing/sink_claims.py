@@ -103,7 +103,7 @@ def a_number_that_comes_again_changes_nothing(new: NewPlace) -> None:
 
 
 def other_content_under_a_number_and_numbers_out_of_turn_are_refused(new: NewPlace) -> None:
-    """With StorageError, in words that name the commit; nothing is changed."""
+    """With StorageError with a message that name the commit; nothing is changed."""
     subject = new()
     with _process(subject) as sink:
         publisher = sink.publisher()

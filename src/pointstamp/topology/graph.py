@@ -72,7 +72,7 @@ class OperatorGraph:
         return found
 
     def describe(self, location: Location) -> str:
-        """A port in words: ``output 0 of 'map'``."""
+        """A port as text: ``output 0 of 'map'``."""
         port = self.ports[location]
         kind = "output" if isinstance(port, SourcePort) else "input"
         return f"{kind} {port.port} of '{self.operators[port.operator].name}'"

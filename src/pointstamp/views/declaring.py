@@ -167,7 +167,7 @@ def _epoch(properties: Mapping[str, str]) -> str | int | None:
 
 
 def _length(said: str) -> str | int:
-    """A length of time in words, or a number where the event time is one."""
+    """A length of time as text, or a number where the event time is one."""
     return int(said) if said.isdigit() else said
 
 

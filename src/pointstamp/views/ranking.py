@@ -63,7 +63,7 @@ WINDOW_FUNCTIONS: Final = frozenset([*_PLACES, *_NEIGHBOURS, *_RUNNING, *_OF_END
 
 @dataclass(frozen=True, slots=True)
 class WindowOrder:
-    """The partition and the order of a window: columns of the table, and the order in words."""
+    """The partition and the order of a window: columns of the table, and the order as text."""
 
     keys: tuple[str, ...]
     columns: tuple[str, ...]

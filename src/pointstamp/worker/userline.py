@@ -33,7 +33,7 @@ def user_line(error: BaseException) -> traceback.FrameSummary | None:
 
 
 def line_words(line: traceback.FrameSummary) -> str:
-    """A line of code in words: its file, number and function, and what it says where that is known."""
+    """A line of code as text: its file, number and function, and what it says where that is known."""
     said = f": {line.line}" if line.line else ""
     return f"{line.filename}:{line.lineno}, in {line.name}{said}"
 

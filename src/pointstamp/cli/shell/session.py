@@ -94,7 +94,7 @@ class ShellSession:
         return node.args.get("properties") is None
 
     def explained(self) -> str:
-        """The flow in words, as ``pointstamp sql`` would run it."""
+        """The flow as text, as ``pointstamp sql`` would run it."""
         flow = ViewsFlow("shell", self.parameters, _ROUNDS_MAX)
         for node in self._created:
             flow.add(node.copy())

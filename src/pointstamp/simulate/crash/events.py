@@ -35,7 +35,7 @@ class EpochCommitted(msgspec.Struct, frozen=True, tag=True):
 
 
 class Crashed(msgspec.Struct, frozen=True, tag=True):
-    """Something went wrong, in words."""
+    """Something went wrong, as text."""
 
     what: str
 
@@ -71,7 +71,7 @@ class Happened(NamedTuple):
 
 
 def describe_world_event(event: WorldEvent) -> str:
-    """An event in words."""
+    """An event as text."""
     match event:
         case GenerationBegan():
             start = "from nothing" if event.restored < 0 else f"after epoch {event.restored}"

@@ -1,4 +1,4 @@
-"""A cluster of Kafka: its address, the user's settings for it, and what its errors mean in words.
+"""A cluster of Kafka: its address, the user's settings for it, and what its errors mean.
 
 Everything that speaks with Kafka asks here for its settings; confluent-kafka is imported when that happens.
 """
@@ -152,7 +152,7 @@ def _offsets(
 
 
 def asked(ask: Callable[[], T], what: str) -> T:
-    """What Kafka answers, asked again while it may yet be able to; StorageError in words if it cannot."""
+    """Return Kafka's answer, asking again while it may yet succeed; StorageError if it cannot."""
     from confluent_kafka import KafkaError, KafkaException
 
     # A topic that was just made, or whose leader is being elected, is there in a moment.

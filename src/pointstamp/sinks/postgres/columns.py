@@ -1,7 +1,7 @@
 """Columns of Arrow as columns of PostgreSQL: the types, and rows as COPY reads them.
 
 Rows travel as CSV in which every value stands in quotes and a null is nothing at all, so that an empty text
-and a null are told apart. Values are never cut: what PostgreSQL cannot hold is refused in words.
+and a null are told apart. Values are never cut: what PostgreSQL cannot hold is rejected with an error.
 """
 
 from collections.abc import Callable

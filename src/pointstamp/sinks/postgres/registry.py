@@ -93,7 +93,7 @@ class Registry:
         return known
 
     def problem(self, output: str, said: OutputColumns, there: tuple[str, OutputColumns]) -> str | None:
-        """Why an output cannot continue with the table that is there, in words; None if it can."""
+        """Why an output cannot continue with the table that is there, as text; None if it can."""
         query, before = there
         if query != self.query:
             return (

@@ -31,7 +31,7 @@ class FirstValue:
         return tuple(dict.fromkeys([*(each.column for each in self.by), self.column]))
 
     def __str__(self) -> str:
-        """What it is, in words: the name under which its rows are saved and shown."""
+        """What it is, as text: the name under which its rows are saved and shown."""
         rows = "" if self.where is None else f" where {self.where}"
         if self.by == (Ordered(self.column, self.by[0].descends),):
             return f"{'greatest' if self.by[0].descends else 'least'} of {self.column}{rows}"

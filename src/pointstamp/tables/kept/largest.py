@@ -37,7 +37,7 @@ def largest_keys(runs: Sequence[Run], most: int) -> list[KeyRows]:
 
 
 def _key(runs: Sequence[Run], wanted: np.uint64) -> str:
-    """A key in words, from the first run that has it."""
+    """A key as text, from the first run that has it."""
     for run in runs:
         at = int(run.words[0].searchsorted(wanted))
         if at < len(run) and run.words[0][at] == wanted:
