@@ -39,9 +39,13 @@ class SqliteSink:  # a plain value, which travels to the workers
     def stage(self, output: str, epochs: Mapping[int, Collection[pa.RecordBatch]]) -> list[ps.Staged]:
         token = f"{output}-{min(epochs)}-{self.worker}-{self.generation}"
         rows = [(epoch, json.dumps(row)) for epoch in epochs for b in epochs[epoch] for row in b.to_pylist()]
-        sql = "INSERT INTO staged VALUES (?, ?, ?, ?)"
-        self.at_once(*((sql, (token, self.generation, *row)) for row in rows))
+        self.at_once(
+            *(("INSERT INTO staged VALUES (?,?,?,?)", (token, self.generation, *row)) for row in rows)
+        )
         return [ps.Staged(output, min(epochs), max(epochs), token, len(rows), 0, 0)]
+
+    def begin(self) -> None:  # a mark before the first commit: a table without any has lost its own
+        self.publish(-1, -1, [])
 
     def publish(self, number: int, epochs_through: int, staged: Collection[ps.Staged]) -> None:
         copy = "INSERT INTO published SELECT epoch, row FROM staged WHERE token = ? AND "
