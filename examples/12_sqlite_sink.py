@@ -39,9 +39,8 @@ class SqliteSink:  # a plain value, which travels to the workers
     def stage(self, output: str, epochs: Mapping[int, Collection[pa.RecordBatch]]) -> list[ps.Staged]:
         token = f"{output}-{min(epochs)}-{self.worker}-{self.generation}"
         rows = [(epoch, json.dumps(row)) for epoch in epochs for b in epochs[epoch] for row in b.to_pylist()]
-        self.at_once(
-            *(("INSERT INTO staged VALUES (?,?,?,?)", (token, self.generation, *row)) for row in rows)
-        )
+        sql = "INSERT INTO staged VALUES (?, ?, ?, ?)"
+        self.at_once(*((sql, (token, self.generation, *row)) for row in rows))
         return [ps.Staged(output, min(epochs), max(epochs), token, len(rows), 0, 0)]
 
     def begin(self) -> None:  # a mark before the first commit: a table without any has lost its own
@@ -54,8 +53,7 @@ class SqliteSink:  # a plain value, which travels to the workers
         self.at_once(*copies, ("INSERT INTO commits VALUES (?, ?)", (number, epochs_through)))
 
     def published_through(self) -> int | None:
-        found: list[tuple[int | None]] = self.at_once(("SELECT max(through) FROM commits", ()))
-        return found[0][0]
+        return self.at_once(("SELECT max(through) FROM commits", ()))[0][0]
 
     def discard(self, generation: int, keep: Collection[ps.Staged]) -> None:
         sql = "DELETE FROM staged WHERE generation < ? AND token NOT IN (SELECT value FROM json_each(?))"
