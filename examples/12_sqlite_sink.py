@@ -43,6 +43,9 @@ class SqliteSink:  # a plain value, which travels to the workers
         self.at_once(*((sql, (token, self.generation, *row)) for row in rows))
         return [ps.Staged(output, min(epochs), max(epochs), token, len(rows), 0, 0)]
 
+    def begin(self) -> None:  # a mark before the first commit: a table without any has lost its own
+        self.publish(-1, -1, [])
+
     def publish(self, number: int, epochs_through: int, staged: Collection[ps.Staged]) -> None:
         copy = "INSERT INTO published SELECT epoch, row FROM staged WHERE token = ? AND "
         copy += "NOT EXISTS (SELECT * FROM commits WHERE number = ?)"
@@ -50,8 +53,7 @@ class SqliteSink:  # a plain value, which travels to the workers
         self.at_once(*copies, ("INSERT INTO commits VALUES (?, ?)", (number, epochs_through)))
 
     def published_through(self) -> int | None:
-        found: list[tuple[int | None]] = self.at_once(("SELECT max(through) FROM commits", ()))
-        return found[0][0]
+        return self.at_once(("SELECT max(through) FROM commits", ()))[0][0]
 
     def discard(self, generation: int, keep: Collection[ps.Staged]) -> None:
         sql = "DELETE FROM staged WHERE generation < ? AND token NOT IN (SELECT value FROM json_each(?))"

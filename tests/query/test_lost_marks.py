@@ -3,7 +3,8 @@
 Families:
 - sinks: of each sink the marks are removed after one commit, and after two;
 - ledger: what is known to be published survives a summary, and is implied by the next commit;
-- the moment between a commit and its publication, in which an output without marks is right;
+- the moment between a commit and its publication, in which an output that is begun and no more is right;
+- the moment between the first publication and its entry in the journal, with the marks lost as well;
 - a broken driver that asks the sink alone, which publishes rows twice.
 """
 
@@ -77,6 +78,70 @@ def test_an_output_that_lost_its_marks_is_an_error_and_nothing_is_published(
             assert db.execute("SELECT count(*) FROM published").fetchone()[0] == days
 
 
+@pytest.mark.parametrize("kind", SINKS)
+def test_marks_that_are_lost_before_the_first_publication_is_in_the_journal_are_an_error(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink_at, lose = SINKS[kind]
+    place = tmp_path / "out"
+    place.mkdir()
+    output = sink_at(place)
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "note_published", _die)
+        with pytest.raises(ps.PointstampError, match="died here"):
+            _run_once(tmp_path, output)
+    lose(place)
+    before = sorted(each for each in place.rglob("*.parquet"))
+    with pytest.raises(RecoveryError, match="begun to publish, but the output has no commit of this query"):
+        _run(tmp_path, output, 1)
+    assert sorted(each for each in place.rglob("*.parquet")) == before
+    if kind == "one of your own":
+        with closing(sqlite3.connect(place / "db")) as db:
+            assert db.execute("SELECT count(*) FROM published").fetchone()[0] == 1
+
+
+@pytest.mark.parametrize("kind", SINKS)
+def test_a_first_commit_whose_marks_are_there_is_not_published_again(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink_at, _ = SINKS[kind]
+    place = tmp_path / "out"
+    place.mkdir()
+    output = sink_at(place)
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "note_published", _die)
+        with pytest.raises(ps.PointstampError, match="died here"):
+            _run_once(tmp_path, output)
+    before = sorted(each for each in place.rglob("*.parquet"))
+    _run(tmp_path, output, 1)
+    assert sorted(each for each in place.rglob("*.parquet")) == before
+    if kind == "one of your own":
+        with closing(sqlite3.connect(place / "db")) as db:
+            assert db.execute("SELECT count(*) FROM published").fetchone()[0] == 1
+
+
+@pytest.mark.parametrize("kind", SINKS)
+def test_an_output_that_was_begun_and_lost_without_a_commit_is_begun_again(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink_at, lose = SINKS[kind]
+    place = tmp_path / "out"
+    place.mkdir()
+    output = sink_at(place)
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "commit", _die)
+        with pytest.raises(ps.PointstampError, match="died here"):
+            _run_once(tmp_path, output)
+    lose(place)
+    _run(tmp_path, output, 1)
+    sink = output.for_query("q", {}) if kind == "one of your own" else None
+    assert sink is None or sink.publisher().published_through() == 0
+
+
+def _die(*_: object, **__: object) -> None:
+    raise ps.PointstampError("died here")
+
+
 def test_a_broken_driver_that_asks_the_sink_alone_publishes_rows_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,6 +206,11 @@ def test_what_is_published_is_implied_by_the_next_commit_and_survives_a_summary(
     ledger = _ledger(storage)
     ledger.begin(FlowShape("rows", "q", {}))
     assert ledger.published == -1
+    assert not ledger.is_output_begun
+    ledger.note_begun()
+    ledger.note_begun()  # is known
+    assert _ledger(storage).is_output_begun
+    ledger = _ledger(storage)
     ledger.commit(3, [], [], is_whole=True, settled=-1)
     assert _ledger(storage).published == -1
     ledger = _ledger(storage)
@@ -152,4 +222,6 @@ def test_what_is_published_is_implied_by_the_next_commit_and_survives_a_summary(
     assert ledger.published == 5
     ledger.note_published(8)
     ledger.summarize()
-    assert _ledger(storage).published == 8
+    ledger = _ledger(storage)
+    assert ledger.published == 8
+    assert ledger.is_output_begun

@@ -58,6 +58,9 @@ class SqliteSink:
         text = repr(rows).encode()
         return [Staged(output, min(epochs), max(epochs), token, len(rows), len(text), zlib.crc32(text))]
 
+    def begin(self) -> None:
+        self._at_once(lambda db: db.execute("INSERT OR IGNORE INTO commits VALUES (-1, -1, '[]')").rowcount)
+
     def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
         tokens = sorted(piece.path for piece in staged)
         commit = (number, epochs_through, repr(tokens))
@@ -66,7 +69,7 @@ class SqliteSink:
             there = db.execute("SELECT * FROM commits WHERE number = ?", [number]).fetchone()
             if there == commit:
                 return
-            count = db.execute("SELECT count(*) FROM commits").fetchone()[0]
+            count = db.execute("SELECT count(*) FROM commits WHERE number >= 0").fetchone()[0]
             if there or count != number:
                 raise StorageError(
                     f"commit {number} was given, but {there or f'{count} commits'} are published."

@@ -8,6 +8,7 @@ Families:
 
 from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 import pointstamp as ps
 from pointstamp.errors import RecoveryError, StorageError
+from pointstamp.journal.ledger import Ledger
 from pointstamp.sinks.iceberg import IcebergPublisher, IcebergSink
 from pointstamp.sinks.port import Sink, Staged
 from pointstamp.testing import SINK_SCHEMAS, Steps
@@ -105,7 +107,7 @@ def test_a_broken_publisher_of_several_tables_is_found(
         _publish_in_halves(Iceberg(tmp_path / "out"), broken)
 
 
-def _run(folder: Path, days: int) -> None:
+def _run(folder: Path, days: int, **settings: Any) -> None:  # noqa: ANN401 - of start_local
     """Run a query over so many batches, which publishes one commit for each."""
     flow = ps.Dataflow("rows")
     flow.output("n", flow.input("rows", "x long"))
@@ -114,6 +116,7 @@ def _run(folder: Path, days: int) -> None:
         rows=[pa.record_batch({"x": pa.array(range(20), pa.int64())}) for _ in range(days)],
         checkpoint=str(folder / "checkpoint"),
         output=IcebergSink(str(place), properties(place)),
+        **settings,
     )
     try:
         assert query.awaitTermination(SECONDS_MAX)
@@ -131,6 +134,14 @@ def _overwrite_and_expire(folder: Path) -> None:
     table.maintenance.expire_snapshots().by_ids(
         [each.snapshot_id for each in table.snapshots() if each.snapshot_id != now.snapshot_id]
     ).commit()
+    catalog.close()
+
+
+def _remove_marks(folder: Path) -> None:
+    catalog = SqlCatalog("default", **properties(folder / "tables"))
+    table = catalog.load_table(("pointstamp", "n"))
+    with table.transaction() as change:
+        change.remove_properties(*[key for key in table.properties if key.startswith("pointstamp.commit.")])
     catalog.close()
 
 
@@ -158,13 +169,35 @@ def test_a_table_that_lost_its_marks_is_an_error_after_one_commit(tmp_path: Path
     with closing_publishers():
         _run(tmp_path, 1)
         _overwrite_and_expire(tmp_path)
-        catalog = SqlCatalog("default", **properties(tmp_path / "tables"))
-        table = catalog.load_table(("pointstamp", "n"))
-        with table.transaction() as change:
-            change.remove_properties(
-                *[key for key in table.properties if key.startswith("pointstamp.commit.")]
-            )
-        catalog.close()
+        _remove_marks(tmp_path)
         with pytest.raises(RecoveryError, match=r"published up to epoch 0, but the output has no commit"):
             _run(tmp_path, 1)
     assert _count(tmp_path) == 20
+
+
+def test_marks_that_are_lost_before_the_first_publication_is_in_the_journal_are_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_: object) -> None:
+        raise ps.PointstampError("died here")
+
+    with closing_publishers():
+        with monkeypatch.context() as patched:
+            patched.setattr(Ledger, "note_published", die)
+            with pytest.raises(ps.PointstampError, match="died here"):
+                _run(tmp_path, 1, restarts=ps.RestartPolicy(restarts_max=0))
+        _overwrite_and_expire(tmp_path)
+        _remove_marks(tmp_path)
+        with pytest.raises(RecoveryError, match="has begun to publish, but the output has no commit"):
+            _run(tmp_path, 1)
+    assert _count(tmp_path) == 20
+
+
+def test_a_late_beginning_changes_no_mark(tmp_path: Path) -> None:
+    with closing_publishers(), Iceberg(tmp_path / "out").process(Steps()) as given:
+        sink = given.for_query("q", SINK_SCHEMAS)
+        sink.publisher().publish(0, 0, _staged(sink, 0))
+        late = sink.publisher()
+        assert isinstance(late, IcebergPublisher)
+        late.begin()
+        assert late.published_through() == 0

@@ -113,8 +113,10 @@ def judged(flow: ps.Dataflow, sql: str, fed: Fed, workers: int) -> list[pa.Table
 
 @cache
 def _engine() -> duckdb.DuckDBPyConnection:
-    """One for all questions, because to make one takes longer than most of them."""
-    return duckdb.connect(config={"threads": 1})
+    """One for all questions, because to make one takes longer than most of them; its zone is the views'."""
+    engine = duckdb.connect(config={"threads": 1})
+    engine.execute("set TimeZone = 'UTC'")  # else it is that of the machine
+    return engine
 
 
 def _twice(engine: duckdb.DuckDBPyConnection, changes: pa.Table) -> Sequence[Any]:

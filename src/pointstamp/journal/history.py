@@ -107,6 +107,14 @@ class OutputPublished(msgspec.Struct, frozen=True, tag=True):
     epoch: int
 
 
+class OutputBegun(msgspec.Struct, frozen=True, tag=True):
+    """The output has a mark of this query since before its first commit.
+
+    From then on an output without any mark has lost it. Without this entry, a first commit that was published
+    and has lost its marks could not be told from one whose publication never came.
+    """
+
+
 class KeptSnapshot(msgspec.Struct, frozen=True, tag=True):
     """The last snapshot is kept, under a name."""
 
@@ -154,13 +162,16 @@ class JournalSummary(msgspec.Struct, frozen=True, tag=True):
     savepoints: list[Savepoint]
     promises: list[Said] = []
     published: int = -1
+    is_output_begun: bool = False
 
 
 class StoredAsOne(msgspec.Struct, frozen=True, tag=True):
     """Ticks that were made one after the other, and what followed them: entries that were stored as one."""
 
     ticks: list[Ticked]
-    entry: FlowShape | Renewed | Committed | OutputPublished | KeptSnapshot | Dropped | Said | None = None
+    entry: (
+        FlowShape | Renewed | Committed | OutputBegun | OutputPublished | KeptSnapshot | Dropped | Said | None
+    ) = None
 
 
 Entry: TypeAlias = (
@@ -168,6 +179,7 @@ Entry: TypeAlias = (
     | Ticked
     | Renewed
     | Committed
+    | OutputBegun
     | OutputPublished
     | KeptSnapshot
     | Dropped

@@ -30,6 +30,7 @@ from pointstamp.journal.history import (
     FlowShape,
     JournalSummary,
     KeptSnapshot,
+    OutputBegun,
     OutputPublished,
     Renewed,
     Said,
@@ -78,6 +79,8 @@ class Ledger:
         self.commits: list[Committed] = []
         self.published = -1
         """The last epoch whose output is known to have been published."""
+        self.is_output_begun = False
+        """Whether the output has had a mark of the query since before the first commit."""
         self.savepoints: list[Savepoint] = []
         self.promises: dict[str, Promises] = {}
         self._gone_on_from: SnapshotChain | None = None
@@ -268,6 +271,11 @@ class Ledger:
         self._append(commit)
         return commit
 
+    def note_begun(self) -> None:
+        """Record that the output is marked as this query's; before the first commit, and once."""
+        if not self.is_output_begun:
+            self._append(OutputBegun())
+
     def note_published(self, epoch: int) -> None:
         """Record that the output up to an epoch is published, unless the journal implies it."""
         if epoch > self.published:
@@ -318,6 +326,7 @@ class Ledger:
             self.savepoints,
             [said for name, each in self.promises.items() for said in each.entries(name)],
             self.published,
+            self.is_output_begun,
         )
         self._journal.summarize(summary)
         self._gathered = []
@@ -377,6 +386,8 @@ class Ledger:
                 self._gone_on_from = None
                 if entry.savepoint is not None:
                     self._keep_last()
+            case OutputBegun():
+                self.is_output_begun = True
             case OutputPublished():
                 self.published = max(self.published, entry.epoch)
             case KeptSnapshot(savepoint):
@@ -402,6 +413,7 @@ class Ledger:
         self.ticks = list(summary.ticks)
         self.commits = list(summary.commits)
         self.published = max(summary.published, _implied([each for each in self.commits if each.number >= 0]))
+        self.is_output_begun = summary.is_output_begun
         self.savepoints = list(summary.savepoints)
         names = dict.fromkeys(said.input for said in summary.promises)
         self.promises = {n: Promises.of(said for said in summary.promises if said.input == n) for n in names}

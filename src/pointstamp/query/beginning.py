@@ -27,7 +27,7 @@ from pointstamp.query.mission import Mission
 from pointstamp.query.queryspec import QuerySpec
 from pointstamp.query.savepoints import adopt_savepoint, check_savepoint
 from pointstamp.query.unneeded import remove_unneeded
-from pointstamp.sinks.port import Publisher, Sink
+from pointstamp.sinks.port import Publisher, Sink, begin_output
 from pointstamp.sources.port import Position, Source, Unit
 
 _log = logging.getLogger("pointstamp.query")
@@ -177,7 +177,8 @@ def publish_again(spec: QuerySpec, ledger: Ledger, publisher: Publisher) -> None
 
     A commit is published before the next one is committed, and the journal notes which ones were. So only
     the last commit may be missing. An output that has less, or nothing, has lost what it had: publishing it
-    again would double whatever rows are left.
+    again would double whatever rows are left. The first commit is no exception, because the output is marked
+    before it: first in the output, then in the journal, then comes the commit.
     """
     through = publisher.published_through()
     own = [commit for commit in ledger.commits if commit.number >= 0]  # others are of a savepoint
@@ -190,11 +191,13 @@ def publish_again(spec: QuerySpec, ledger: Ledger, publisher: Publisher) -> None
             "of the journal are lost: restore them from a copy, or start with a new checkpoint and a new "
             "output."
         )
-    if ledger.published >= 0 and (through is None or through < ledger.published):
+    is_lost = bool(own) and ledger.is_output_begun and through is None
+    if is_lost or (ledger.published >= 0 and (through is None or through < ledger.published)):
         has = "has no commit of this query" if through is None else f"ends with epoch {through}"
+        reached = f"published up to epoch {ledger.published}" if ledger.published >= 0 else "begun to publish"
         raise RecoveryError(
-            f"query '{spec.plan.name}': the journal in {spec.storage.address} has published up to epoch "
-            f"{ledger.published}, but the output {has}. Either this is another output, or it was emptied, or "
+            f"query '{spec.plan.name}': the journal in {spec.storage.address} has {reached}, "
+            f"but the output {has}. Either this is another output, or it was emptied, or "
             "it has lost the marks of its commits: use the output that this checkpoint began with, restore "
             "it from a copy, or start with a new checkpoint and a new output."
         )
@@ -203,6 +206,8 @@ def publish_again(spec: QuerySpec, ledger: Ledger, publisher: Publisher) -> None
             publisher.publish(commit.number, commit.epoch, commit.staged)
     if own:
         ledger.note_published(committed)
+    elif begin_output(publisher):
+        ledger.note_begun()
 
 
 def newest_whole(spec: QuerySpec, ledger: Ledger) -> SnapshotChain | None:

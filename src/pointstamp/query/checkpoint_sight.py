@@ -17,6 +17,7 @@ from pointstamp.journal.history import (
     FlowShape,
     JournalSummary,
     KeptSnapshot,
+    OutputBegun,
     OutputPublished,
     Renewed,
     Said,
@@ -155,6 +156,8 @@ def _told(entry: Entry | GenerationStarted) -> tuple[str, str, int | None]:
                 f"{entry.number} publishes up to epoch {entry.epoch}, {how}{name}",
                 entry.size_bytes,
             )
+        case OutputBegun():
+            return "published", "nothing yet: the output is marked as this query's", None
         case OutputPublished():
             return "published", f"the output up to epoch {entry.epoch}", None
         case KeptSnapshot():

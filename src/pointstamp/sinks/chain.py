@@ -16,9 +16,13 @@ that holds it is there, so a reader that finds a link gone looks for the newest 
 Invariant: a commit is either in one link that the newest leads to, or in none; a publication that is
 repeated, or comes late, changes nothing that a reader sees. This file does not check whether the data files
 are there.
+
+Before its first commit a query creates ``_pointstamp/begun-<a digest of its name>.json``. So a chain whose
+links are all lost with it is told from one that has none yet.
 """
 
 import base64
+import hashlib
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -151,6 +155,20 @@ class Chain:
                     ) from error
                 before = newest
         raise self._broken(f"links disappeared while they were read, {_TRIES_MAX} times")
+
+    def begin(self, query: str) -> None:
+        """Mark the folder as one to which a query publishes, unless it is."""
+        with suppress(AlreadyStored):
+            name = _begun_name(query)
+            self.storage.create(name, seal_json(msgspec.json.encode(query), name, FORMAT_VERSION))
+
+    def is_begun(self, query: str) -> bool:
+        """Whether the folder is marked for a query, and stays so."""
+        try:
+            self.storage.sync(_begun_name(query))
+        except NotStored:
+            return False
+        return True
 
     def append(
         self,
@@ -292,6 +310,10 @@ def decode_link(stored: bytes, number: int) -> ChainLink:
 
 def _name(number: int) -> str:
     return f"{FOLDER}/{number:012d}.json"
+
+
+def _begun_name(query: str) -> str:
+    return f"{FOLDER}/begun-{hashlib.blake2b(query.encode(), digest_size=8).hexdigest()}.json"
 
 
 def _sorted(commit: PublishedCommit) -> tuple[int, bool, list[Staged]]:

@@ -125,6 +125,11 @@ class DeltaPublisher:
                     f"the change back, or {_BEGIN_ANEW}."
                 )
 
+    def begin(self) -> None:
+        """Make each table that is missing, and note in its log that the query has no commit yet."""
+        for output in self._sink.schemas:
+            self._log(output).begin()
+
     def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
         """Add a commit to each table that does not have it yet."""
         commit = DeltaCommit(number, epochs_through, list(staged))

@@ -102,6 +102,24 @@ class DeltaLog(RedactedRepr):
         self._sync(table.version())
         return table.transaction_version(self._epochs_id)
 
+    def begin(self) -> None:
+        """Note that there is no commit yet, as the end of epoch -1, unless the table says something else."""
+        table = self.table_to_write()
+        if table.transaction_version(self._epochs_id) is None:
+            delta = deltalake()
+            properties = delta.CommitProperties(
+                max_commit_retries=0, app_transactions=[delta.Transaction(self._epochs_id, -1)]
+            )
+            try:
+                table.create_write_transaction([], "append", self._schema(), commit_properties=properties)
+            except Exception as error:  # deltalake's errors have no common kind
+                if self.reached() is None:  # else another driver was faster
+                    raise StorageError(
+                        f"the table '{redact(self.address)}' cannot be marked as an output of "
+                        f"'{self.query}': {error}."
+                    ) from error
+        self.reached()
+
     def is_published(self, commit: DeltaCommit) -> bool:
         """Whether the table has a commit; StorageError if its number is another one's, or not the next."""
         table = self.table()

@@ -122,6 +122,11 @@ class IcebergPublisher:
                     "and a new namespace."
                 )
 
+    def begin(self) -> None:
+        """Make each table that is missing, and give it the mark of a query without a commit."""
+        for output in self._sink.schemas:
+            self._begin(output)
+
     def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
         """Add a commit to each table that does not have it yet."""
         outputs = [*self._sink.schemas, *sorted({file.output for file in staged} - set(self._sink.schemas))]
@@ -151,6 +156,29 @@ class IcebergPublisher:
     def close(self) -> None:
         """Give the catalog's connections back."""
         self._catalog.close()
+
+    def _begin(self, output: str) -> None:
+        refused = iceberg("exceptions").CommitFailedException
+        mark = msgspec.json.encode(_mark(self._sink.query, -1, -1, [])).decode()
+        for _ in range(_TRIES_MAX):
+            table = self._table_to_write(output)
+            if next(_marks(table, self._sink.query), None) is not None:
+                return
+            try:
+                with table.transaction() as change:
+                    change.set_properties({_mark_of(self._sink.query): mark})
+                return
+            except refused:
+                continue  # somebody was faster: another driver, or another writer
+            except Exception as error:  # pyiceberg's errors have no common kind
+                raise StorageError(
+                    f"the table '{self._name(output)}' cannot be marked as an output of "
+                    f"'{self._sink.query}': {self._said(error)}."
+                ) from error
+        raise StorageError(
+            f"the table '{self._name(output)}': the mark of '{self._sink.query}' was overtaken {_TRIES_MAX} "
+            "times by others who write to the table."
+        )
 
     def _add(self, output: str, number: int, mark: dict[str, str], pieces: list[Staged]) -> None:
         refused = iceberg("exceptions").CommitFailedException

@@ -146,6 +146,10 @@ class ParquetPublisher:
                 f"what is published as '{name}' stays."
             )
 
+    def begin(self) -> None:
+        """Mark the folder before the first commit."""
+        self._chain.begin(self._query)
+
     def publish(
         self, number: int, epochs_through: int, staged: Sequence[Staged], *, is_complete: bool = False
     ) -> None:
@@ -158,7 +162,7 @@ class ParquetPublisher:
         """The last epoch that is visible, and stays so; None before the first."""
         last = self._chain.last()
         if last is None:
-            return None
+            return -1 if self._chain.is_begun(self._query) else None
         self._chain.check_query(last, self._query)
         self._chain.sync(last)
         return last.commits[-1].epochs_through

@@ -71,9 +71,15 @@ class Writer(Protocol):
 class Publisher(Protocol):
     """Makes commits visible; only the driver calls it, and one commit after the other.
 
-    A publisher may also have a method ``prepared(number, epochs_through, staged)``, a context in which the
-    commit is written into the journal: what takes long may be begun there, unseen by readers, as long as a
-    process that dies leaves nothing of it. ``publish`` follows, unless the context ends with an error.
+    A publisher may also have two further methods. ``prepared(number, epochs_through, staged)`` is a context
+    in which the commit is written into the journal: what takes long may be begun there, unseen by readers, as
+    long as a process that dies leaves nothing of it. ``publish`` follows, unless the context ends with an
+    error.
+
+    ``begin()`` marks the output as the query's before its first commit, durably and unseen by readers:
+    ``published_through`` then returns -1 and not None. Where a commit or the mark is there, it changes
+    nothing, also where another driver publishes the first commit meanwhile. With it, an output that has lost
+    its first commit together with all marks is an error; without it, that commit would be published again.
     """
 
     def check_outputs(self, before: Collection[str]) -> None:
@@ -98,6 +104,8 @@ class Publisher(Protocol):
 
     def published_through(self) -> int | None:
         """The last epoch of the last commit that is visible; None before the first, and only then.
+
+        Between ``begin`` and the first commit it is -1, and never None.
 
         A sink that cannot find out raises an error; it never returns None, or an earlier epoch, because it
         got no answer. The driver compares the answer with its journal: an output that has lost a commit is an
@@ -166,3 +174,11 @@ def prepared(
     """A context in which a commit is written into the journal, while its publisher may begin its work."""
     begin: Callable[..., AbstractContextManager[None]] | None = getattr(publisher, "prepared", None)
     return nullcontext() if begin is None else begin(number, epochs_through, staged)
+
+
+def begin_output(publisher: Publisher) -> bool:
+    """Mark an output before its first commit; False where the publisher cannot do that."""
+    begin: Callable[[], None] | None = getattr(publisher, "begin", None)
+    if begin is not None:
+        begin()
+    return begin is not None

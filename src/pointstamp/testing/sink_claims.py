@@ -21,7 +21,7 @@ from typing import Final, Protocol, TypeAlias
 import pyarrow as pa
 
 from pointstamp.errors import StorageError
-from pointstamp.sinks.port import Sink, Staged, prepared
+from pointstamp.sinks.port import Sink, Staged, begin_output, prepared
 from pointstamp.testing.comparing import same
 from pointstamp.testing.steps import Died, Steps
 
@@ -87,6 +87,27 @@ def what_is_staged_is_unseen_and_what_is_published_is_seen_in_whole_epochs(new: 
         publisher.publish(2, 9, [])
         same(subject.seen(), _expected((0, 2), (3, 3)), "what is seen after a commit without rows")
         same(publisher.published_through(), 9, "published_through() after a commit without rows")
+
+
+def an_output_is_marked_before_its_first_commit_and_the_mark_changes_nothing(new: NewPlace) -> None:
+    """A publisher without ``begin`` is left alone; with it, a mark is never taken for a commit."""
+    subject = new()
+    with _process(subject) as sink, _process(subject) as newer:
+        if not hasattr(sink.publisher(), "begin"):
+            return
+        for turn in ("once", "twice"):
+            begin_output(sink.publisher())
+            same(sink.publisher().published_through(), -1, f"published_through() after begin() {turn}")
+        same(subject.seen(), _expected(), "what is seen after begin()")
+        sink.publisher().check_outputs(list(SINK_SCHEMAS))
+        first = _stage(newer, 0, 0, 0)
+        sink.publisher().discard(1, first)
+        newer.publisher().publish(0, 0, first)
+        begin_output(sink.publisher())  # as a driver does that was replaced and is late
+        same(sink.publisher().published_through(), 0, "published_through() after a late begin()")
+        second = _stage(newer, 1, 1, 1)
+        newer.publisher().publish(1, 1, second)
+        same(subject.seen(), _expected((0, 0), (1, 1)), "what is seen after a late begin()")
 
 
 def a_number_that_comes_again_changes_nothing(new: NewPlace) -> None:
@@ -274,6 +295,7 @@ SINK_CLAIMS: Final[tuple[SinkClaim, ...]] = (
     what_was_prepared_is_seen_only_if_it_is_published,
     what_a_dead_generation_staged_is_never_seen_and_goes,
     the_outputs_that_a_query_had_fit_at_any_time_and_asking_changes_nothing,
+    an_output_is_marked_before_its_first_commit_and_the_mark_changes_nothing,
 )
 """All claims; a sink keeps the contract if none raises."""
 
@@ -290,6 +312,8 @@ def _journey(subject: SinkSubject, generation: int, steps: Steps, journal: dict[
         publisher = sink.publisher()
         publisher.discard(generation, [piece for staged in journal.values() for piece in staged])
         through = publisher.published_through()
+        if not journal:
+            begin_output(publisher)
         for number, staged in journal.items():
             if through is None or number > through:
                 publisher.publish(number, number, staged)

@@ -118,6 +118,7 @@ class SimulatedSink:
         self.commits: list[StoredCommit] = []
         self.visible: dict[tuple[str, Time], list[pa.RecordBatch]] = {}
         self._discarded: dict[str, tuple[int, str, dict[int, list[pa.RecordBatch]]]] = {}
+        self._begun = False
         self._sure = 0
         """So many commits are on the disk; those after them are seen, and are not there yet."""
 
@@ -151,6 +152,15 @@ class SimulatedSink:
         count = sum(batch.num_rows for batches in rows.values() for batch in batches)
         return [Staged(output, min(rows), max(rows), path, count, count, 0)]
 
+    def begin(self) -> None:
+        """Mark the output before its first commit."""
+
+        def mark() -> None:
+            self._begun = True
+
+        if not self._begun:
+            self._durability.around("mark the output", mark)
+
     def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
         """Make a commit visible, once; InternalError where the contract is broken."""
         commit = StoredCommit(epochs_through, tuple(staged))
@@ -166,7 +176,9 @@ class SimulatedSink:
     def published_through(self) -> int | None:
         """The last epoch that is visible, which is sure from now on."""
         self._sure = len(self.commits)
-        return self.commits[-1].epochs_through if self.commits else None
+        if self.commits:
+            return self.commits[-1].epochs_through
+        return -1 if self._begun else None
 
     def discard(self, generation: int, keep: Collection[Staged]) -> None:
         """Remove what older generations have staged, unless it is published or to be kept."""

@@ -51,7 +51,10 @@ class CommitNote(msgspec.Struct, frozen=True, array_like=True):
         return self.digests[-1 - back] if 0 <= back < len(self.digests) else None
 
 
-NO_COMMIT: Final = CommitNote(-1, -1)
+BEGUN: Final = CommitNote(-1, -1)
+"""What is noted before the first commit."""
+NO_COMMIT: Final = CommitNote(-1, -2)
+"""What is known of a query of which nothing is noted; it is never written."""
 
 
 def digest(epochs_through: int, staged: Sequence[Staged]) -> str:
@@ -68,7 +71,7 @@ def encoded(note: CommitNote) -> bytes:
 
 
 def last_commit(cluster: Cluster, topic: str, query: str) -> CommitNote:
-    """The note of the last commit of a query, ``NO_COMMIT`` before the first; the topic is made if needed."""
+    """The last note of a query, ``NO_COMMIT`` where it has none; the topic is made if needed."""
     admin = cluster.admin()
     if not partitions_of(admin, [topic]):
         _make(admin, topic)

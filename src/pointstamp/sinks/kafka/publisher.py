@@ -25,7 +25,7 @@ from pointstamp.sinks import files
 from pointstamp.sinks.files import Origin
 from pointstamp.sinks.kafka import commits
 from pointstamp.sinks.kafka.cluster import ANSWER_SECONDS_MAX, Cluster, cannot, error_words, partitions_of
-from pointstamp.sinks.kafka.commits import NO_COMMIT, CommitNote
+from pointstamp.sinks.kafka.commits import BEGUN, NO_COMMIT, CommitNote
 from pointstamp.sinks.kafka.records import KafkaRecord, records
 from pointstamp.sinks.port import Staged
 
@@ -60,6 +60,17 @@ class KafkaPublisher:
                 f"{self._cluster} has no topic {', '.join(map(repr, missing))}, to which output should "
                 "go; nothing was changed. Make the topic, or name another one."
             )
+
+    def begin(self) -> None:
+        """Note that the query has no commit yet, unless something is noted."""
+        for _ in range(_TRIES_MAX):
+            producer = self._taken_over()
+            if self._last != NO_COMMIT:
+                return
+            if self._write(producer, {}, BEGUN):
+                self._last = BEGUN
+                return
+        raise self._refused("the beginning")
 
     @contextmanager
     def prepared(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> Iterator[None]:
@@ -101,16 +112,13 @@ class KafkaPublisher:
                 self._last = note
                 self._remove(staged)
                 return
-        raise StorageError(
-            f"commit {number} could not be written into {self._cluster}, which refused the producer of query "
-            f"'{self._sink.query}' {_TRIES_MAX} times. If other drivers of this query run, stop all but one."
-        )
+        raise self._refused(f"commit {number}")
 
     def published_through(self) -> int | None:
         """The last epoch that is committed in Kafka."""
         self._leave()  # others may have published since
         self._taken_over()
-        return self._last.epochs_through if self._last.number >= 0 else None
+        return None if self._last == NO_COMMIT else self._last.epochs_through
 
     def discard(self, generation: int, keep: Collection[Staged]) -> None:
         """Remove what earlier generations have staged, unless it is kept and not known to be published."""
@@ -119,6 +127,12 @@ class KafkaPublisher:
         files.discard(self._storage, folders, Origin(self._sink.query, generation), kept)
 
     # Inside.
+
+    def _refused(self, what: str) -> StorageError:
+        return StorageError(
+            f"{what} could not be written into {self._cluster}, which refused the producer of query "
+            f"'{self._sink.query}' {_TRIES_MAX} times. If other drivers of this query run, stop all but one."
+        )
 
     def _taken_over(self) -> "Producer":
         """The producer of the query's transactions, after it is known which commit was the last."""

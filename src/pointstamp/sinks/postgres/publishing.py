@@ -41,6 +41,12 @@ class PostgresPublisher:
                         "schema, or a new checkpoint with a new schema."
                     )
 
+    def begin(self) -> None:
+        """Make the tables, and note that the query has no commit yet, unless something is noted."""
+        with self._database.transaction() as connection:
+            self._registry.ensure(connection, self._outputs)
+            self._registry.begin_output(connection)
+
     def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
         """Apply all pieces and note the number, in one transaction, unless the number is there."""
         pieces: dict[str, dict[str, int]] = {}

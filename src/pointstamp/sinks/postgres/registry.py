@@ -118,6 +118,15 @@ class Registry:
         found = run(connection, sql, [self.query]).fetchone()
         return None if found is None else (found[0], found[1])
 
+    def begin_output(self, connection: "Connection") -> None:
+        """Note that there is no commit yet, as commit -1, unless something is noted."""
+        if self._last(connection) is None:
+            insert = (
+                "INSERT INTO {} (query, number, through, content) VALUES (%s, -1, -1, %s) "
+                "ON CONFLICT DO NOTHING"
+            )
+            run(connection, self._sql(insert, _COMMITS), [self.query, digest([])])
+
     def begin_commit(self, connection: "Connection", number: int, through: int, content: str) -> bool:
         """Note a commit's number in the transaction of its rows; False if it is there with this content."""
         last = self._last(connection)
