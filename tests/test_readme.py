@@ -1,4 +1,4 @@
-"""The README is true.
+"""The README and the tour are true.
 
 Families, and what only each can find:
 - its Python blocks, run in order in one namespace: each prints what the text block after it says. Those that
@@ -21,6 +21,7 @@ from pointstamp.query.query import Query
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
+TOUR = ROOT / "docs" / "tour.md"
 BLOCK = re.compile(r"```python\n(?P<code>.*?)```(?:\n```text\n(?P<printed>.*?)```)?", re.DOTALL)
 
 
@@ -34,17 +35,17 @@ flow.output("arrived", flow.input("numbers", "start long, x long, rounds long"))
 """
 
 
-def run_blocks(names: dict[str, object], *, last_on_spark: int = 0) -> None:
+def run_blocks(names: dict[str, object], *, last_on_spark: int = 0, page: Path = README) -> None:
     """Run the blocks in order; those that need Spark only up to a number of them, and then no further."""
-    blocks = list(BLOCK.finditer(README.read_text()))
-    assert len(blocks) >= 5
+    blocks = list(BLOCK.finditer(page.read_text()))
+    assert len(blocks) >= 2
     on_spark = 0
     for block in blocks:
         needs_spark = "SparkSession" in block["code"]
         if needs_spark and not last_on_spark:
             continue
         with contextlib.redirect_stdout(io.StringIO()) as printed:
-            exec(compile(block["code"], str(README), "exec"), names)  # noqa: S102 - our own README
+            exec(compile(block["code"], str(page), "exec"), names)  # noqa: S102 - our own README
         if block["printed"] is not None:
             assert printed.getvalue().strip() == block["printed"].strip()
         on_spark += needs_spark
@@ -52,13 +53,19 @@ def run_blocks(names: dict[str, object], *, last_on_spark: int = 0) -> None:
             return
 
 
-def test_every_python_block_of_the_readme_prints_what_it_says() -> None:
-    run_blocks({})
+@pytest.mark.parametrize("page", [README, TOUR], ids=lambda page: page.name)
+def test_every_python_block_prints_what_it_says(page: Path) -> None:
+    run_blocks({}, page=page)
+
+
+def test_the_readme_has_at_most_900_words() -> None:
+    assert len(re.sub(r"```.*?```", "", README.read_text(), flags=re.DOTALL).split()) <= 900
 
 
 @pytest.mark.spark
-def test_the_spark_blocks_of_the_readme_print_what_they_say(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("page", "count"), [(README, 1), (TOUR, 2)], ids=["readme", "tour"])
+def test_the_spark_blocks_print_what_they_say(
+    page: Path, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pyspark.sql import SparkSession
 
@@ -73,20 +80,20 @@ def test_the_spark_blocks_of_the_readme_print_what_they_say(
     )
     names: dict[str, object] = {"spark": spark}
     try:
-        run_blocks(names, last_on_spark=3)
+        run_blocks(names, last_on_spark=count, page=page)
     finally:
         query = names.get("query")
         if isinstance(query, Query):
             query.stop(finish=False)
 
 
-def test_every_command_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_of_the_tour_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "flow.py").write_text(FLOW)
     (tmp_path / "in").mkdir()
     pq.write_table(pa.table({"start": [6], "x": [6], "rounds": [0]}), tmp_path / "in" / "monday.parquet")
-    commands = [found["arguments"].split() for found in COMMAND.finditer(README.read_text())]
+    commands = [found["arguments"].split() for found in COMMAND.finditer(TOUR.read_text())]
     assert [command[0] for command in commands] == ["run", "snapshots"]
     for command in commands:
         # A stream has no end by itself; what is there has.

@@ -177,7 +177,7 @@ def publish_again(spec: QuerySpec, ledger: Ledger, publisher: Publisher) -> None
 
     A commit is published before the next one is committed, and the journal notes which ones were. So only
     the last commit may be missing. An output that has less, or nothing, has lost what it had: publishing it
-    again would double whatever rows are left. The first commit is no exception, because the output is marked
+    again would double whatever rows are left. This includes the first commit, because the output is marked
     before it: first in the output, then in the journal, then comes the commit.
     """
     through = publisher.published_through()
