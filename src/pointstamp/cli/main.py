@@ -18,25 +18,21 @@ from pointstamp.compiled import is_compiled
 from pointstamp.errors import PointstampError, UsageError
 from pointstamp.version import __version__
 
-SUBCOMMANDS: Final = (check, dashboard, demo, describe, explain, run, simulate, snapshots, sql)
+SUBCOMMANDS: Final = (demo, sql, run, describe, dashboard, snapshots, simulate, explain, check)
+"""In the order of ``--help``: what a newcomer wants comes first."""
 
 _DESCRIPTION: Final = """\
-Timely dataflow for Apache Spark: streams with loops, exact completion, and
-recovery that nobody can observe.
+Incremental and recursive views on Apache Spark, and streams with loops:
+timely dataflow with exact completion and exactly-once recovery.
 """
 
 _EPILOG: Final = """\
-begin here:
-  pointstamp check models        judge the formal models that pointstamp follows
-  pointstamp check models -h     what can be chosen there
-  pointstamp demo                components of a growing graph, on Spark, with a crash
-  pointstamp run FLOW.py         run a flow of your own, here or on Spark
+start here:
+  pointstamp demo                run connected components of a growing graph on Spark, and kill a worker
+  pointstamp sql                 open a SQL shell with views that are updated as rows change
+  pointstamp sql VIEWS.sql       keep the views of a SQL file up to date
+  pointstamp run FLOW.py         run a flow in this process or on Spark
   pointstamp run ... --stream    the same, following folders as files arrive
-  pointstamp sql VIEWS.sql       keep the views of a text in SQL up to date
-  pointstamp snapshots PATH      what a checkpoint holds, and whether it is whole
-  pointstamp simulate FLOW.py    run a flow of your own in many simulated worlds
-  pointstamp dashboard WHAT      a checkpoint or a trace in a browser
-  pointstamp explain WHAT        a run with failures beside the one without that explains it
 """
 
 
