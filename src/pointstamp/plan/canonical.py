@@ -77,6 +77,13 @@ def digest_of(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
+def identity_digest(value: Any) -> str:  # noqa: ANN401 - a function, a class or an object
+    """Return 32 hexadecimal digits that stand for what a function or an object of the user computes."""
+    words = Canonical()
+    text = repr((words.text(value), words.functions))
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
 def short(text: str) -> str:
     """Return a text itself, or its beginning and its digest if it is long."""
     return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}... #{digest_of(text)}"
@@ -103,6 +110,7 @@ class Canonical:
 
     Args:
         edge: The text of an output of the plan; default: values have none.
+
     """
 
     def __init__(self, edge: Callable[[SourcePort], str] = str) -> None:
