@@ -115,7 +115,7 @@ class _SignatureWriter(PlanWriter):
         self._places = _internal_places(operator)
         self._has_function = False
         content = self.fields_json(operator, ANNOTATIONS)
-        if self._has_function and self._places:  # a function may find columns by name
+        if self._has_function:  # which may find columns by name
             self._places = {}
             content = self.fields_json(operator, ANNOTATIONS)
             content["names"] = [each.schema.names for each in operator.inputs]
