@@ -13,6 +13,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
@@ -101,7 +102,7 @@ def test_the_variables_of_a_loop_are_those_that_its_bodies_read() -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(LITERALS)
-def test_literals_are_read_as_they_were_written(value: object) -> None:
+def test_literals_are_read_as_they_were_written(value: Any) -> None:  # noqa: ANN401
     written = json.dumps(PlanWriter(lambda _: None).json(Literal(value)), allow_nan=False)
     again = PlanReader().value(json.loads(written)).value
     assert type(again) is type(value)

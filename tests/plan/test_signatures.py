@@ -161,8 +161,8 @@ def test_a_text_that_looks_like_an_internal_column_is_a_text() -> None:
 def test_the_columns_of_users_and_inputs_matter() -> None:
     one, other = (logical.Project(ORDERS, ((name, ps.col("n")),)) for name in ("a", "b"))
     assert _signature(one) != _signature(other)
-    one, other = (Scan("orders", pa.schema({name: pa.int64()})) for name in ("__a", "__b"))
-    assert _signature(logical.Distinct(one)) != _signature(logical.Distinct(other))
+    first, second = (Scan("orders", pa.schema({name: pa.int64()})) for name in ("__a", "__b"))
+    assert _signature(logical.Distinct(first)) != _signature(logical.Distinct(second))
 
 
 # Recursion.
@@ -294,7 +294,8 @@ def test_everything_stateful_is_same_new_or_gone(data: st.DataObject) -> None:
     assert all(each.sources for each in found.new if _reads_an_input(each.operator))
     same = compare([after], [after])
     assert set(same.same) == stateful
-    assert same.new == same.gone == ()
+    assert same.new == ()
+    assert same.gone == ()
 
 
 def _reads_an_input(operator: LogicalOperator) -> bool:

@@ -493,8 +493,10 @@ def _plain_changes(value: Any) -> Iterator[Any]:  # noqa: ANN401
             yield "given"
         case bool():
             yield not value
-        case int() | timedelta() | datetime():
-            yield value + (timedelta(microseconds=1) if not isinstance(value, int) else 1)
+        case int():
+            yield value + 1
+        case timedelta() | datetime():
+            yield value + timedelta(microseconds=1)
         case date():
             yield date(1999, 1, 2) if value != date(1999, 1, 2) else date(1999, 1, 3)
         case str():
