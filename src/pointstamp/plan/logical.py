@@ -21,6 +21,8 @@ reads is computed once, outside.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Final, Literal, Self, TypeAlias
@@ -61,9 +63,12 @@ class LogicalOperator:
     """What a user called it, for errors, drawings and status; it means nothing else."""
     origin: str | None = field(default=None, kw_only=True)
     """Where a user wrote it: a file and line, or the text of the SQL."""
+    written: int | None = field(default=None, kw_only=True)
+    """Which operator of its flow it was, in the order of writing; what a rule adds has no such place."""
 
     def __post_init__(self) -> None:
-        assert self.schema is not None, "the schema of an operator is derived when it is made"
+        if _is_checked.get():
+            assert self.schema is not None, "the schema of an operator is derived when it is made"
 
     @property
     def inputs(self) -> "tuple[LogicalOperator, ...]":
@@ -96,6 +101,19 @@ class LogicalOperator:
         return f"{type(self).__name__} '{self.name}'" if self.name else type(self).__name__
 
 
+_is_checked: Final = ContextVar("whether the schema of an operator is derived when it is made", default=True)
+
+
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Make operators without deriving their schemas, because something else checks them at once."""
+    token = _is_checked.set(False)
+    try:
+        yield
+    finally:
+        _is_checked.reset(token)
+
+
 def _inputs_of(operator: LogicalOperator) -> Iterator[LogicalOperator]:
     for each in fields(operator):
         value = getattr(operator, each.name)
@@ -125,6 +143,8 @@ class Scan(LogicalOperator):
     """Whether rows that are deleted are known to be there, so that this is not checked."""
     columns: tuple[str, ...] | None = None
     """The columns that are read; None: all."""
+    source: LogicalOperator | None = None
+    """The stream of the input, with its options; None: an input without any."""
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -147,6 +167,8 @@ class Values(LogicalOperator):
     """A table that always has these rows."""
 
     rows: pa.RecordBatch
+    anchor: LogicalOperator | None = None
+    """A table of the flow whose epochs it has; None: that of any input."""
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -397,6 +419,24 @@ class Distinct(LogicalOperator):
 
 
 @dataclass(frozen=True, eq=False)
+class DistinctOn(LogicalOperator):
+    """One row for each key, the first in an order; all columns decide what it leaves open."""
+
+    input: LogicalOperator
+    keys: tuple[str, ...]
+    by: tuple[str, ...] = ()
+    """As of ``TopK``."""
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Return the columns of the input."""
+        check_columns(str(self), self.input.schema, self.keys)
+        if self.by:
+            ordering(str(self), self.input.schema, self.by)
+        return self.input.schema
+
+
+@dataclass(frozen=True, eq=False)
 class TopK(LogicalOperator):
     """The first rows of each key in an order, or of the table; all columns decide what it leaves open."""
 
@@ -461,6 +501,8 @@ class Iterate(LogicalOperator):
     """What each variable is in the next round."""
     rounds_max: int | None = None
     """A recursion that needs more rounds is an error."""
+    results: tuple[LogicalOperator, ...] = ()
+    """What leaves the loop besides its bodies."""
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -477,16 +519,19 @@ class Iterate(LogicalOperator):
 
 @dataclass(frozen=True, eq=False)
 class Recursive(LogicalOperator):
-    """What one body of an ``Iterate`` has made when nothing changes any more."""
+    """What one body of an ``Iterate``, or another result, is when nothing changes any more."""
 
     iterate: Iterate
     place: int = 0
-    """Which body."""
+    """Which body, or behind the bodies which result."""
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """Return the columns of the variable."""
-        return self.iterate.variables[self.place].schema
+        """Return the columns of the variable, or of the result."""
+        bodies = len(self.iterate.bodies)
+        if self.place < bodies:
+            return self.iterate.variables[self.place].schema
+        return self.iterate.results[self.place - bodies].schema
 
 
 # Walking plans.
