@@ -1,6 +1,5 @@
 """Inputs, outputs and variables of a flow: the nodes that stand at its ends."""
 
-
 import pyarrow as pa
 
 from pointstamp.errors import FlowError

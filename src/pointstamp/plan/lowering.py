@@ -19,9 +19,9 @@ import pyarrow as pa
 from pointstamp.expressions import functions
 from pointstamp.expressions.tree import col, lit
 from pointstamp.flow.builder import Events, PlanBuilder, TableWay
+from pointstamp.flow.custom import add_custom
 from pointstamp.flow.endpoints import add_input, add_output, add_variable, feed_variable
 from pointstamp.flow.event_time import one_clock
-from pointstamp.flow.operator import operator as add_custom
 from pointstamp.flow.outlet import add_operator, wiring
 from pointstamp.flow.stream import Loop, Stream
 from pointstamp.plan import logical, streams
@@ -90,9 +90,7 @@ class Lowering:
             if operator in self._loops and not isinstance(operator, Variable | Iterate):
                 self.table(operator)
 
-    def table(
-        self, operator: LogicalOperator, inside: tuple[LogicalOperator, ...] | None = None
-    ) -> Physical:
+    def table(self, operator: LogicalOperator, inside: tuple[LogicalOperator, ...] | None = None) -> Physical:
         """Return what an operator was lowered to, as it is read inside these loops; default: its own."""
         own = self._loops[operator]
         wanted = own if inside is None else inside
@@ -130,9 +128,7 @@ class Lowering:
             self._iterate(next(each for each in self._loops[operator] if isinstance(each, Iterate)))
             return self._made[operator, self._loops[operator]]
         loops = self._loops[operator]
-        values = [
-            self.table(each, self._reading(operator, each, loops)) for each in read_by(operator)
-        ]
+        values = [self.table(each, self._reading(operator, each, loops)) for each in read_by(operator)]
         assert self._builder is not None or type(operator) not in _ENDS, f"{operator} needs a flow"
         return lower(operator, values, self._builder)  # type: ignore[arg-type]
 
@@ -400,16 +396,11 @@ def _port(operator: streams.Port, results: Sequence[Stream]) -> Stream:
     return results[operator.number]
 
 
-def _custom(operator: streams.Custom, *parts: Stream) -> tuple[Stream, ...]:
+def _custom(operator: streams.Custom, *parts: Stream) -> list[Stream]:
     inputs = dict(zip(operator.ports, parts, strict=True))
-    made = add_custom(
-        _named(operator, "operator"),
-        operator.logic,
-        inputs=inputs,
-        outputs=operator.outputs,
-        summaries=operator.summaries,
+    return add_custom(
+        _named(operator, "operator"), operator.logic, inputs, operator.outputs, operator.summaries
     )
-    return made if isinstance(made, tuple) else (made,)
 
 
 def _exchange(operator: streams.Exchange, rows: Stream) -> Stream:
@@ -588,9 +579,7 @@ def _session_window(operator: streams.SessionWindow, rows: Table, *clock: Table)
     name, ends = _named(operator, "sessions"), {"start": operator.start, "end": operator.end}
     with _by_clock(clock):
         if operator.emits == "once":
-            return rows.closed_sessions(
-                *operator.keys, at=operator.at, gap=operator.gap, name=name, **ends
-            )
+            return rows.closed_sessions(*operator.keys, at=operator.at, gap=operator.gap, name=name, **ends)
         while_open = operator.emits == "while open"
         return rows.in_sessions(
             *operator.keys, at=operator.at, gap=operator.gap, while_open=while_open, name=name, **ends
@@ -623,9 +612,7 @@ def _enter(operator: LogicalOperator, value: Physical, loop: Loop | TableLoop) -
     return value.enter(loop) if isinstance(value, Table) else loop.enter(value)
 
 
-def _loop_variable(
-    operator: streams.LoopVariable, loop: Physical, start: Table | None = None
-) -> Physical:
+def _loop_variable(operator: streams.LoopVariable, loop: Physical, start: Table | None = None) -> Physical:
     return loop.variable(operator.declared if start is None else start, _named(operator, "variable"))
 
 
