@@ -84,6 +84,9 @@ class Dataflow:
     ``time_zone`` (str, default: that of the Spark session on Spark, UTC elsewhere): the zone in which
     expressions show, cut and read timestamps, a region such as "Europe/Berlin" or an offset such as "+02:00".
     A query resumes in the zone that it was started in.
+
+    ``optimize`` (bool, default True): whether the plan is optimized before it runs; so is no plan where the
+    environment variable POINTSTAMP_OPTIMIZE is ``off``.
     """
 
     def __init__(
@@ -93,18 +96,27 @@ class Dataflow:
         times: TimeOrder[Any] = EPOCHS,
         broadcast: BroadcastKind | None = None,
         time_zone: str | None = None,
+        optimize: bool = True,
     ) -> None:
         self.name = name
-        self._builder = PlanBuilder(name, times, stream_table, looked_up, within_times, rolled)
-        self._record = Record(self._builder)
-        self._builder.plan.broadcast = check_broadcast(broadcast, name)
+        self._record = Record(
+            lambda: PlanBuilder(name, times, stream_table, looked_up, within_times, rolled),
+            is_optimized=optimize,
+        )
+        plan = self._record.builder.plan
+        plan.broadcast = check_broadcast(broadcast, name)
         if time_zone is not None:
-            self._builder.plan.time_zone = check_time_zone(time_zone, f"flow '{name}'")
+            plan.time_zone = check_time_zone(time_zone, f"flow '{name}'")
 
     @property
     def plan(self) -> Plan:
-        """The flow as plain data."""
-        return self._builder.plan
+        """The operators that run, as plain data."""
+        return self._record.plan()
+
+    @property
+    def logical_plan(self) -> dict[str, LogicalOperator]:
+        """What was written, before optimization: the logical operator of each output, by name."""
+        return self._record.logical()
 
     def describe(self) -> str:
         """The flow as readable text."""
@@ -226,7 +238,6 @@ class Dataflow:
     def output(self, name: str, stream: Stream | Table) -> None:
         """Let a stream be a result of the flow, under a name; of a table, its changes in each epoch."""
         self._record.write(lambda: Output(operator_of(stream), name), stream)
-        self._record.outputs[name] = operator_of(stream)
 
     def _stream(self, make: Callable[[], LogicalOperator]) -> Stream:
         return Stream._of(self._record, *self._record.write(make))  # noqa: SLF001 - flows begin streams
@@ -239,7 +250,9 @@ class Dataflow:
         write, or the system's temporary folder. What comes out is the same. The files have no names, and are
         gone with the process.
         """
-        self.plan.memory = memory_limit(memory_per_worker, folder, self.name)
+        limit = memory_limit(memory_per_worker, folder, self.name)
+        for plan in (self._record.builder.plan, self.plan):
+            plan.memory = limit
 
     def run_local(
         self,

@@ -15,8 +15,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pointstamp.flow.builder import PlanBuilder
+from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.plan.logical import LogicalOperator, unchecked
-from pointstamp.plan.lowering import Physical, lower, read_by
+from pointstamp.plan.lowering import Lowering, Physical, lower, read_by
+from pointstamp.plan.optimizing import RULES, is_switched_on, optimize
+from pointstamp.plan.recursion import roots_of, structured
+from pointstamp.plan.streams import Output, Probed
+from pointstamp.topology.domain import EPOCHS
 
 _PACKAGE: Final = str(Path(__file__).parent.parent) + "/"
 _NO_COLUMNS: Final = pa.schema([])
@@ -59,11 +64,12 @@ class Recorded:
 class Record:
     """The operators of a flow as they were written, and the plan that they are lowered into."""
 
-    def __init__(self, builder: PlanBuilder) -> None:
-        self.builder = builder
+    def __init__(self, fresh: Callable[[], PlanBuilder], *, is_optimized: bool = True) -> None:
+        self._fresh = fresh
+        self._planned: tuple[int, Plan] | None = None
+        self.builder = fresh()
+        self.is_optimized = is_optimized
         self.written: list[LogicalOperator] = []
-        self.outputs: dict[str, LogicalOperator] = {}
-        """What each output shows, by name and in the order of writing."""
         self.clock: tuple[Recorded, ...] = ()
         """While a query is written: all tables that it reads; it goes by their watermarks."""
 
@@ -78,6 +84,41 @@ class Record:
         _settle(operator, getattr(physical, "schema", _NO_COLUMNS), len(self.written))
         self.written.append(operator)
         return operator, physical
+
+    def fresh(self) -> PlanBuilder:
+        """Return a builder without nodes, for a plan with the options of this one."""
+        builder = self._fresh()
+        for option in ("broadcast", "memory", "has_chains", "time_zone"):
+            setattr(builder.plan, option, getattr(self.builder.plan, option))
+        return builder
+
+    def logical(self) -> dict[str, LogicalOperator]:
+        """Return what each output shows, by name and in the order of writing."""
+        made = structured(self.written)
+        return {each.output: made[each.input] for each in self.written if isinstance(each, Output)}
+
+    def plan(self) -> Plan:
+        """Return the plan that runs: as it was written, or lowered from what rules have made of that."""
+        if not (self.is_optimized and is_switched_on()):
+            return self.builder.plan
+        if self._planned is None or self._planned[0] != len(self.written):
+            self._planned = len(self.written), self._optimized()
+        return self._planned[1]
+
+    def _optimized(self) -> Plan:
+        written = self.builder.plan
+        if not RULES or written.root is not EPOCHS or any(isinstance(each, Probed) for each in self.written):
+            return written
+        roots = roots_of(structured(self.written).values())
+        made = optimize(roots)
+        if all(new is old for new, old in zip(made, roots, strict=True)):
+            return written
+        builder = self.fresh()
+        Lowering(made, builder=builder).lower_all()
+        for name, node in written.named(NodeKind.INPUT).items():
+            if name in builder.plan.named(NodeKind.INPUT):
+                builder.plan.named(NodeKind.INPUT)[name].extra_columns = node.extra_columns
+        return builder.plan
 
 
 def _settle(operator: LogicalOperator, schema: pa.Schema, place: int) -> None:

@@ -97,6 +97,16 @@ class LogicalOperator:
         """Return the columns of a row."""
         raise NotImplementedError
 
+    @property
+    def loop_entered(self) -> "LogicalOperator | None":
+        """Return the loop into which this operator brings its rows, if it does."""
+        return None
+
+    @property
+    def loop_left(self) -> "LogicalOperator | None":
+        """Return the loop out of which this operator brings its rows, if it does."""
+        return None
+
     def __str__(self) -> str:
         return f"{type(self).__name__} '{self.name}'" if self.name else type(self).__name__
 
@@ -504,13 +514,16 @@ class Iterate(LogicalOperator):
     results: tuple[LogicalOperator, ...] = ()
     """What leaves the loop besides its bodies."""
 
+    @property
+    def loop_left(self) -> LogicalOperator:
+        """Return itself: what it is made of is inside, and its results are outside."""
+        return self
+
     @cached_property
     def schema(self) -> pa.Schema:
         """Return no columns; what is wrong with a variable is rejected here."""
         if not self.variables or not len(self.variables) == len(self.starts) == len(self.bodies):
             raise FlowError(f"{self}: each variable needs a start, or None, and a body.")
-        if all(start is None for start in self.starts):
-            raise FlowError(f"{self}: at least one variable needs a table to start with.")
         for variable, start, body in zip(self.variables, self.starts, self.bodies, strict=True):
             for given in (body,) if start is None else (start, body):
                 _check_like(f"{self}: variable '{variable.name}'", variable.schema, given.schema)
@@ -565,21 +578,27 @@ def rewrite(
     return [made[id(root)] for root in roots]
 
 
-def loops_of(roots: Sequence[LogicalOperator]) -> Mapping[LogicalOperator, tuple[Iterate, ...]]:
-    """Return the loops that each operator is in, outermost first: those whose variables it depends on."""
+def loops_of(roots: Sequence[LogicalOperator]) -> Mapping[LogicalOperator, tuple[LogicalOperator, ...]]:
+    """Return the loops that each operator is in, outermost first.
+
+    An operator is in a recursion if it depends on one of its variables, and in a loop that is wired by hand
+    if it comes from what enters it.
+    """
     order = list(walk(roots))
     binder = {id(each): loop for loop in order if isinstance(loop, Iterate) for each in loop.variables}
+    loops: dict[int, LogicalOperator] = {}
     free: dict[int, frozenset[int]] = {}
     for operator in order:
         own = frozenset().union(*(free[id(each)] for each in operator.inputs))
-        if isinstance(operator, Variable) and id(operator) in binder:
-            own |= {id(binder[id(operator)])}
-        if isinstance(operator, Iterate):
-            own -= {id(operator)}
+        entered = binder.get(id(operator)) or operator.loop_entered
+        if entered is not None:
+            own |= {id(entered)}
+            loops[id(entered)] = entered
+        if operator.loop_left is not None:
+            own -= {id(operator.loop_left)}
         free[id(operator)] = own
-    loops = {id(each): each for each in order if isinstance(each, Iterate)}
     # A variable depends on the loops around its own, which only its Iterate shows.
-    around: dict[int, frozenset[int]] = {id(each): free[id(each)] for each in loops.values()}
+    around: dict[int, frozenset[int]] = {name: free[name] for name in loops}
     closed: dict[int, frozenset[int]] = {}
 
     def close(names: frozenset[int]) -> frozenset[int]:
@@ -590,9 +609,11 @@ def loops_of(roots: Sequence[LogicalOperator]) -> Mapping[LogicalOperator, tuple
             found |= closed[name]
         return found
 
-    found: dict[LogicalOperator, tuple[Iterate, ...]] = {}
+    found: dict[LogicalOperator, tuple[LogicalOperator, ...]] = {}
     for operator in order:
         inside = close(free[id(operator)])
+        if operator.loop_left is not None:
+            inside -= {id(operator.loop_left)}
         found[operator] = tuple(
             sorted((loops[each] for each in inside), key=lambda loop: len(close(around[id(loop)])))
         )

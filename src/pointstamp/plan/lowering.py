@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from pointstamp.errors import FlowError
 from pointstamp.expressions import functions
 from pointstamp.expressions.tree import col, lit
 from pointstamp.flow.builder import Events, PlanBuilder, TableWay
@@ -25,7 +26,7 @@ from pointstamp.flow.event_time import one_clock
 from pointstamp.flow.outlet import add_operator, wiring
 from pointstamp.flow.stream import Loop, Stream
 from pointstamp.plan import logical, streams
-from pointstamp.plan.logical import Iterate, LogicalOperator, Recursive, Scan, Variable, loops_of, walk
+from pointstamp.plan.logical import Iterate, LogicalOperator, Recursive, Scan, loops_of, walk
 from pointstamp.reduce.aggregate import Aggregate
 from pointstamp.tables.deltas import summed
 from pointstamp.tables.each_time import within_times
@@ -45,7 +46,7 @@ _RIGHT: Final = "copies on the right"
 
 
 def read_by(operator: LogicalOperator) -> tuple[LogicalOperator, ...]:
-    """Return the operators that are lowered before this one: a body is lowered with what it is the body of."""
+    """Return the operators that are lowered before this one; a body is lowered with its own."""
     return operator.parts if isinstance(operator, streams.PerEpoch) else operator.inputs
 
 
@@ -86,8 +87,14 @@ class Lowering:
 
     def lower_all(self) -> None:
         """Lower everything, in the order in which a user wrote it as far as that is known."""
-        for operator in in_order_of_writing(self._roots):
-            if operator in self._loops and not isinstance(operator, Variable | Iterate):
+        order = in_order_of_writing(self._roots)
+        for operator in order:
+            if isinstance(operator, Iterate):
+                self._open(operator)
+            elif not any(isinstance(each, Iterate) for each in self._loops[operator]):
+                self.table(operator)
+        for operator in order:
+            if not isinstance(operator, Iterate):
                 self.table(operator)
 
     def table(self, operator: LogicalOperator, inside: tuple[LogicalOperator, ...] | None = None) -> Physical:
@@ -95,23 +102,16 @@ class Lowering:
         own = self._loops[operator]
         wanted = own if inside is None else inside
         assert wanted[: len(own)] == own, f"{operator} is read outside the loop that it is in"
-        known = self._made.get((operator, wanted))
-        if known is None:
-            if wanted == own:
-                known = self._build(operator)
-            else:
-                known = self._entered(self.table(operator, wanted[:-1]), wanted[-1])
-            self._made[operator, wanted] = known
-        return known
+        if (operator, wanted) not in self._made:
+            self._made[operator, wanted] = (
+                self._build(operator)
+                if wanted == own
+                else self._entered(self.table(operator, wanted[:-1]), wanted[-1])
+            )
+        return self._made[operator, wanted]
 
     def _entered(self, value: Physical, loop: LogicalOperator) -> Physical:
-        if isinstance(loop, Iterate) and loop not in self._opened:
-            self._iterate(loop)
-        opened = self._opened[loop] if isinstance(loop, Iterate) else self.table(loop, self._around(loop))
-        return _enter(loop, value, opened)
-
-    def _around(self, loop: LogicalOperator) -> tuple[LogicalOperator, ...]:
-        return self._loops[loop]
+        return _enter(loop, value, self._open(loop) if isinstance(loop, Iterate) else self.table(loop))
 
     def _build(self, operator: LogicalOperator) -> Physical:
         """Return what an operator is lowered to in its own loop."""
@@ -120,13 +120,9 @@ class Lowering:
         if isinstance(operator, logical.Values) and operator.anchor is None:
             return self._values(operator)
         if isinstance(operator, Recursive):
-            if operator.iterate not in self._opened:
-                self._iterate(operator.iterate)
+            self._open(operator.iterate)
             return self._results[operator.iterate][operator.place]
         assert not isinstance(operator, Iterate), f"{operator} is read outside its loop"
-        if isinstance(operator, Variable):
-            self._iterate(next(each for each in self._loops[operator] if isinstance(each, Iterate)))
-            return self._made[operator, self._loops[operator]]
         loops = self._loops[operator]
         values = [self.table(each, self._reading(operator, each, loops)) for each in read_by(operator)]
         assert self._builder is not None or type(operator) not in _ENDS, f"{operator} needs a flow"
@@ -142,8 +138,8 @@ class Lowering:
             return loops[:-1]
         if isinstance(operator, streams.LeaveLoop):
             return (*loops, operator.loop)
-        if isinstance(operator, streams.LoopVariable | streams.LoopScope):
-            return self._loops[operator.loop] if isinstance(operator, streams.LoopVariable) else loops
+        if isinstance(operator, streams.LoopVariable):
+            return loops[:-1]
         if isinstance(operator, streams.Feedback):
             return self._loops[operator.variable]
         return loops
@@ -168,11 +164,27 @@ class Lowering:
             return made
         return made.project("columns", {each: col(each) for each in operator.schema.names})
 
+    def _open(self, iterate: Iterate) -> TableLoop:
+        """Return the loop of a recursion, which is built when it is first asked for."""
+        if iterate not in self._opened:
+            self._iterate(iterate)
+        return self._opened[iterate]
+
+    def _beside(self, iterate: Iterate) -> Table:
+        """Return any table where a recursion stands that begins without rows."""
+        outside = self._loops[iterate]
+        around = (each for each in walk(iterate.bodies) if self._loops[each] == outside)
+        for each in around:
+            made = None if isinstance(each, streams.LoopScope) else self.table(each)
+            if isinstance(made, Table):
+                return made
+        raise FlowError(f"{iterate} begins without rows and reads no table, so it has none. Read a table.")
+
     def _iterate(self, iterate: Iterate) -> None:
         """Open the loop of a recursion, build its bodies in it, and take their tables out."""
         outside = self._loops[iterate]
         starts = [None if each is None else self.table(each, outside) for each in iterate.starts]
-        first = next(each for each in starts if each is not None)
+        first = next((each for each in starts if each is not None), None) or self._beside(iterate)
         inside = (*outside, iterate)
         with first.loop(iterate.name or "iterate", max_rounds=iterate.rounds_max) as loop:
             self._opened[iterate] = loop
@@ -195,23 +207,24 @@ class Lowering:
 
 
 def in_order_of_writing(roots: Sequence[LogicalOperator]) -> list[LogicalOperator]:
-    """Return the operators of a plan in the order of writing; what a rule added comes before its reader."""
-    order: list[LogicalOperator] = []
-    waiting: list[LogicalOperator] = []
+    """Return the operators of a plan in the order of writing; what a rule added stands behind its inputs.
+
+    The bodies of ``PerEpoch`` are parts of it, and no operators of their own.
+    """
     latest: dict[LogicalOperator, int] = {}
-    bodies = {
-        inner
-        for each in walk(roots)
-        if isinstance(each, streams.PerEpoch)
-        for inner in walk([each.body, *each.variables])
-    }
-    for operator in walk(roots):
-        if operator not in bodies:
-            waiting.append(operator)
-            below = max((latest.get(each, -1) for each in operator.inputs), default=-1)
-            latest[operator] = below if operator.written is None else max(below, operator.written)
-    order.extend(sorted(waiting, key=lambda each: latest[each]))
-    return order
+    seen: set[LogicalOperator] = set()
+    for root in roots:
+        waiting: list[tuple[LogicalOperator, bool]] = [(root, False)]
+        while waiting:
+            operator, is_ready = waiting.pop()
+            if is_ready:
+                below = max((latest.get(each, -1) for each in read_by(operator)), default=-1)
+                latest[operator] = below if operator.written is None else max(below, operator.written)
+            elif operator not in seen:
+                seen.add(operator)
+                waiting.append((operator, True))
+                waiting.extend((each, False) for each in reversed(read_by(operator)))
+    return sorted(latest, key=lambda each: latest[each])
 
 
 # What computes each operator.

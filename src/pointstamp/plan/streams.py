@@ -1,12 +1,12 @@
 """Logical operators of streams, of event time, and of loops whose variables are wired by hand.
 
 Row by row a stream and a table have the same operators (``plan/logical.py``): ``Project``, ``Filter``,
-``Explode``, ``MapBatches``, ``TimeWindow``, ``Union``. What is here is about epochs, about how rows are shared
-among workers, about the ways from a stream to a table and back, and about event time.
+``Explode``, ``MapBatches``, ``TimeWindow``, ``Union``. What is here is about epochs, about how rows are
+shared among workers, about the ways from a stream to a table and back, and about event time.
 
 A loop that is wired by hand is a ``LoopScope``; ``EnterLoop``, ``LoopVariable``, ``Feedback`` and
-``LeaveLoop`` name it. ``Feedback`` reads both the variable and what it is fed with, so a plan with cycles is an
-acyclic graph of operators here, too. ``plan/recursion.py`` makes an ``Iterate`` of a loop of tables.
+``LeaveLoop`` name it. ``Feedback`` reads both the variable and what it is fed with, so a plan with cycles is
+an acyclic graph of operators here, too. ``plan/recursion.py`` makes an ``Iterate`` of a loop of tables.
 
 An operator with several results has no columns itself: ``Port`` is one of its results.
 """
@@ -475,6 +475,11 @@ class EnterLoop(_Same):
 
     loop: LogicalOperator
 
+    @property
+    def loop_entered(self) -> LogicalOperator:
+        """Return the loop."""
+        return self.loop
+
 
 @dataclass(frozen=True, eq=False)
 class LoopVariable(LogicalOperator):
@@ -484,6 +489,11 @@ class LoopVariable(LogicalOperator):
     declared: pa.Schema
     start: LogicalOperator | None = None
     """Of tables: what it is in round 0; None: a table without rows."""
+
+    @property
+    def loop_entered(self) -> LogicalOperator:
+        """Return the loop."""
+        return self.loop
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -523,3 +533,8 @@ class LeaveLoop(_Same):
     """The same rows outside the loop, without their round."""
 
     loop: LogicalOperator
+
+    @property
+    def loop_left(self) -> LogicalOperator:
+        """Return the loop."""
+        return self.loop
