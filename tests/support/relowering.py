@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import fields, replace
 from typing import Any
 
+import pointstamp as ps
 from pointstamp.dataflow.record import Record
 from pointstamp.flow.plan import Node, NodeKind, Plan
 from pointstamp.journal.shape import operator_shape
@@ -32,6 +33,11 @@ def _node(plan: Plan, node: Node) -> dict[str, Any]:
         "wires": wires,
         "outputs": outputs,
     }
+
+
+def record_of_flow(flow: ps.Dataflow) -> Record:
+    """What was written of a flow."""
+    return flow._record
 
 
 def check_record(record: Record) -> None:

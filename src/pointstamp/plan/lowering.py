@@ -88,13 +88,12 @@ class Lowering:
     def lower_all(self) -> None:
         """Lower everything, in the order in which a user wrote it as far as that is known."""
         order = in_order_of_writing(self._roots)
-        for operator in order:
+        # What is inside a recursion is built with it, so what is outside comes first.
+        depths = {each: sum(isinstance(loop, Iterate) for loop in self._loops[each]) for each in order}
+        for operator in sorted(order, key=lambda each: depths[each]):
             if isinstance(operator, Iterate):
                 self._open(operator)
-            elif not any(isinstance(each, Iterate) for each in self._loops[operator]):
-                self.table(operator)
-        for operator in order:
-            if not isinstance(operator, Iterate):
+            elif not isinstance(operator, logical.Variable):
                 self.table(operator)
 
     def table(self, operator: LogicalOperator, inside: tuple[LogicalOperator, ...] | None = None) -> Physical:
