@@ -121,21 +121,21 @@ class Stream(EpochVerbs):
         """Other columns, by name or by expression: ``select("id", total=ps.col("price") * 2)``."""
         operator, called = operator_name(name, "select", f"select of {self}")
         wanted = chosen(f"'{operator}' of {self}", columns, called | named)
-        return self._selected(operator, wanted)
+        return self.project(operator, wanted)
 
     def with_columns(self, *, name: str | Expression = "with columns", **named: Value) -> "Stream":
         """All columns, and more or others under these names: ``with_columns(total=ps.col("price") * 2)``."""
         operator, called = operator_name(name, "with columns", f"with_columns of {self}")
         added = expressions(f"'{operator}' of {self}", called | named)
-        return self._selected(operator, {each: col(each) for each in self.schema.names} | added)
+        return self.project(operator, {each: col(each) for each in self.schema.names} | added)
 
     def drop(self, *columns: str) -> "Stream":
         """Without these columns."""
-        return self._selected("drop", others(f"drop of {self}", self.schema, columns))
+        return self.project("drop", others(f"drop of {self}", self.schema, columns))
 
     def rename(self, **new_to_old: str) -> "Stream":
         """With other names for some columns: ``rename(seller="person")`` calls the column person seller."""
-        return self._selected("rename", renamed(f"rename of {self}", self.schema, new_to_old))
+        return self.project("rename", renamed(f"rename of {self}", self.schema, new_to_old))
 
     # All epochs together.
 
@@ -503,7 +503,7 @@ class Stream(EpochVerbs):
     ) -> "Stream":
         return add_operator(name, logic, {"in": self}, {"out": schema}, sends=passes)[0]
 
-    def _selected(self, name: str, wanted: Mapping[str, Expression]) -> "Stream":
+    def project(self, name: str, wanted: Mapping[str, Expression]) -> "Stream":
         made = selection(f"'{name}' of {self}", self.schema, wanted)
         return self._add(name, partial(Project, made), made.schema, Passes.MADE)
 

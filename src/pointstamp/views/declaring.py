@@ -18,10 +18,10 @@ import pyarrow as pa
 from sqlglot import exp
 
 from pointstamp.dataflow import Dataflow
+from pointstamp.dataflow.stream import Stream
+from pointstamp.dataflow.table import Table
 from pointstamp.flow.event_epochs import event_time
-from pointstamp.flow.stream import Stream
 from pointstamp.rows.late import LatePolicy
-from pointstamp.tables.table import Table
 from pointstamp.views.literals import interval_length
 from pointstamp.views.refusing import refused
 

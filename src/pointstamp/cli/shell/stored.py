@@ -11,7 +11,7 @@ from pointstamp.errors import FlowError
 from pointstamp.rows.schema import as_schema
 from pointstamp.tables.kept.value import copies, sum_of
 from pointstamp.tables.kept.weights import DIFF_FIELD
-from pointstamp.tables.table import Table
+from pointstamp.dataflow.table import Table
 from pointstamp.views.declaring import InputDeclaration
 
 WEIGHT: Final = "weight of the shell"
