@@ -71,7 +71,8 @@ class _AnyLoop(Recorded):
         return self._made(lambda: streams.EnterLoop(given._operator, self._operator), given)
 
     def _variable(self, given: Any, name: str) -> Any:  # noqa: ANN401 - as above
-        if isinstance(given, self._kind):
+        is_start: bool = isinstance(given, self._kind)
+        if is_start:
             return self._made(
                 lambda: streams.LoopVariable(self._operator, given.schema, given._operator, name=name), given
             )

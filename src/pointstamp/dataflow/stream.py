@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from pointstamp.dataflow.loops import Loop
-from pointstamp.dataflow.record import Record, Recorded, sides
+from pointstamp.dataflow.record import Record, Recorded, physical_of, sides
 from pointstamp.errors import FlowError
 from pointstamp.expressions.selecting import chosen, expressions, operator_name, others, renamed
 from pointstamp.expressions.tree import Expression, Value, col
@@ -173,9 +173,11 @@ class Stream(Recorded):
         The answer is never corrected, whatever becomes of the table later, and nothing of the stream is kept.
         With ``how="left"`` a row that finds nothing comes out with nulls. Columns are named as by ``join``.
         """
-        if not isinstance(table, Recorded) or isinstance(on, Expression):
-            self._physical.lookup(table, on, how=how, suffix=suffix, name=name)  # which says what to give
-        assert isinstance(table, Recorded), "anything else was rejected"
+        given: object = table
+        if not isinstance(given, Recorded) or isinstance(on, Expression):
+            self._physical.lookup(
+                physical_of(table), on, how=how, suffix=suffix, name=name
+            )  # which rejects it
         keys = sides(on)
         return self._stream(
             lambda: streams.Lookup(self._operator, table._operator, keys, how, suffix, name=name), table

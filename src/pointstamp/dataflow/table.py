@@ -1,8 +1,8 @@
 """Tables: what a user chains operations on, where a stream is what happens and a table what there is.
 
-A table is a stream of changes, rows with a weight, and its value at a time is the sum of all changes up to it.
-Every operation keeps the law: what it has emitted up to an epoch, added up, is what the same query gives for
-its inputs, added up to that epoch.
+A table is a stream of changes, rows with a weight, and its value at a time is the sum of all changes up to
+it. Every operation keeps the law: what it has emitted up to an epoch, added up, is what the same query gives
+for its inputs, added up to that epoch.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
