@@ -104,7 +104,7 @@ ENDS: list[tuple[str, Callable[[ps.Stream], object], list[str]]] = [
 ]  # fmt: skip
 
 
-def _in_a_loop(rows: Stream) -> Stream:
+def _in_a_loop(rows: ps.Stream) -> ps.Stream:
     with rows.loop("loop") as loop:
         inside = loop.enter(rows).filter(ps.col("i") > 0)
         again = loop.variable(DDL)

@@ -101,6 +101,7 @@ class Dataflow:
         self.name = name
         self._record = Record(
             lambda: PlanBuilder(name, times, stream_table, looked_up, within_times, rolled),
+            Table,
             is_optimized=optimize,
         )
         plan = self._record.builder.plan

@@ -64,8 +64,12 @@ class Recorded:
 class Record:
     """The operators of a flow as they were written, and the plan that they are lowered into."""
 
-    def __init__(self, fresh: Callable[[], PlanBuilder], *, is_optimized: bool = True) -> None:
+    def __init__(
+        self, fresh: Callable[[], PlanBuilder], table: type[Recorded], *, is_optimized: bool = True
+    ) -> None:
         self._fresh = fresh
+        self.table = table
+        """The class of tables, which streams become."""
         self._planned: tuple[int, Plan] | None = None
         self.builder = fresh()
         self.is_optimized = is_optimized

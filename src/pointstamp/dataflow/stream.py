@@ -7,7 +7,7 @@ alone; in a loop the same is true of each round.
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pyarrow as pa
 
@@ -177,7 +177,7 @@ class Stream(Recorded):
         if not isinstance(given, Recorded) or isinstance(on, Expression):
             self._physical.lookup(
                 physical_of(table), on, how=how, suffix=suffix, name=name
-            )  # which rejects it
+            )  # rejects it
         keys = sides(on)
         return self._stream(
             lambda: streams.Lookup(self._operator, table._operator, keys, how, suffix, name=name), table
@@ -558,9 +558,9 @@ class Stream(Recorded):
         return Stream._of(self._record, *self._record.write(make, self, *others))
 
     def _table(self, make: Callable[[], LogicalOperator]) -> "Table":
-        from pointstamp.dataflow.table import table_of  # tables are streams, and streams become tables
-
-        return table_of(self._record, *self._record.write(make, self))
+        made = object.__new__(self._record.table)
+        made._set(self._record, *self._record.write(make, self))
+        return cast("Table", made)
 
     def _project(self, name: str, wanted: Mapping[str, Expression]) -> "Stream":
         return self._stream(lambda: logical.Project(self._operator, tuple(wanted.items()), name=name))
