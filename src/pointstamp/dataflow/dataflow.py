@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import pyarrow as pa
 
 from pointstamp.dashboard.server import chosen_token
-from pointstamp.dataflow.record import Record, operator_of
+from pointstamp.dataflow.record import FlowRecord, Recorded, operator_of
 from pointstamp.dataflow.stream import Stream
 from pointstamp.dataflow.table import Table, table_of
 from pointstamp.errors import FlowError
@@ -85,8 +85,8 @@ class Dataflow:
     expressions show, cut and read timestamps, a region such as "Europe/Berlin" or an offset such as "+02:00".
     A query resumes in the zone that it was started in.
 
-    ``optimize`` (bool, default True): whether the plan is optimized before it runs; so is no plan where the
-    environment variable POINTSTAMP_OPTIMIZE is ``off``.
+    ``optimize`` (bool, default True): whether the plan is optimized before it runs. The environment variable
+    POINTSTAMP_OPTIMIZE switches that off for all flows, with ``off``.
     """
 
     def __init__(
@@ -99,8 +99,9 @@ class Dataflow:
         optimize: bool = True,
     ) -> None:
         self.name = name
-        self._record = Record(
+        self._record = FlowRecord(
             lambda: PlanBuilder(name, times, stream_table, looked_up, within_times, rolled),
+            Table,
             is_optimized=optimize,
         )
         plan = self._record.builder.plan
@@ -237,10 +238,15 @@ class Dataflow:
 
     def output(self, name: str, stream: Stream | Table) -> None:
         """Let a stream be a result of the flow, under a name; of a table, its changes in each epoch."""
-        self._record.write(lambda: Output(operator_of(stream), name), stream)
+        given = stream if isinstance(stream, Recorded) else self._record.adopted(stream)
+        self._record.write(lambda: Output(operator_of(given), name), given)
+
+    def add_plan(self, outputs: Mapping[str, LogicalOperator]) -> None:
+        """Add outputs of a plan of logical operators; its scans are inputs of the flow."""
+        self._record.add([Output(operator, name) for name, operator in outputs.items()])
 
     def _stream(self, make: Callable[[], LogicalOperator]) -> Stream:
-        return Stream._of(self._record, *self._record.write(make))  # noqa: SLF001 - flows begin streams
+        return Stream._of(self._record, *self._record.write(make))
 
     def spill_beyond(self, memory_per_worker: int | str, *, folder: Place | None = None) -> None:
         """Let tables take so much memory on each worker, "512MB" or "2 GB", and go to disk beyond that.

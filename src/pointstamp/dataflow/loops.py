@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from pointstamp.dataflow.record import Record, Recorded, physical_of
+from pointstamp.dataflow.record import FlowRecord, Recorded, physical_of
 from pointstamp.errors import FlowError
 from pointstamp.plan import streams
 from pointstamp.plan.logical import LogicalOperator
@@ -53,7 +53,7 @@ class _AnyLoop(Recorded):
         cls,
         operator: LogicalOperator,
         physical: Any,  # noqa: ANN401 - as lowered
-        record: Record,
+        record: FlowRecord,
         kind: type[Recorded],
     ) -> Self:
         made = object.__new__(cls)
@@ -71,7 +71,8 @@ class _AnyLoop(Recorded):
         return self._made(lambda: streams.EnterLoop(given._operator, self._operator), given)
 
     def _variable(self, given: Any, name: str) -> Any:  # noqa: ANN401 - as above
-        if isinstance(given, self._kind):
+        is_start: bool = isinstance(given, self._kind)
+        if is_start:
             return self._made(
                 lambda: streams.LoopVariable(self._operator, given.schema, given._operator, name=name), given
             )

@@ -7,12 +7,12 @@ alone; in a loop the same is true of each round.
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pyarrow as pa
 
 from pointstamp.dataflow.loops import Loop
-from pointstamp.dataflow.record import Record, Recorded, sides
+from pointstamp.dataflow.record import FlowRecord, Recorded, physical_of, sides
 from pointstamp.errors import FlowError
 from pointstamp.expressions.selecting import chosen, expressions, operator_name, others, renamed
 from pointstamp.expressions.tree import Expression, Value, col
@@ -41,7 +41,7 @@ class Stream(Recorded):
     """A stream of Arrow batches with times; made by a flow and by operations on other streams."""
 
     @classmethod
-    def _of(cls, record: Record, operator: LogicalOperator, physical: Any) -> "Stream":  # noqa: ANN401
+    def _of(cls, record: FlowRecord, operator: LogicalOperator, physical: Any) -> "Stream":  # noqa: ANN401
         made = object.__new__(cls)
         made._set(record, operator, physical)
         return made
@@ -197,9 +197,9 @@ class Stream(Recorded):
         The answer is never corrected, whatever becomes of the table later, and nothing of the stream is kept.
         With ``how="left"`` a row that finds nothing comes out with nulls. Columns are named as by ``join``.
         """
-        if not isinstance(table, Recorded) or isinstance(on, Expression):
-            self._physical.lookup(table, on, how=how, suffix=suffix, name=name)  # which says what to give
-        assert isinstance(table, Recorded), "anything else was rejected"
+        given: object = table
+        if not isinstance(given, Recorded) or isinstance(on, Expression):
+            self._physical.lookup(physical_of(table), on, how=how, suffix=suffix, name=name)  # rejects it
         keys = sides(on)
         return self._stream(
             lambda: streams.Lookup(self._operator, table._operator, keys, how, suffix, name=name), table
@@ -580,9 +580,9 @@ class Stream(Recorded):
         return Stream._of(self._record, *self._record.write(make, self, *others))
 
     def _table(self, make: Callable[[], LogicalOperator]) -> "Table":
-        from pointstamp.dataflow.table import table_of  # tables are streams, and streams become tables
-
-        return table_of(self._record, *self._record.write(make, self))
+        made = object.__new__(self._record.table)
+        made._set(self._record, *self._record.write(make, self))
+        return cast("Table", made)
 
     def _project(self, name: str, wanted: Mapping[str, Expression]) -> "Stream":
         return self._stream(lambda: logical.Project(self._operator, tuple(wanted.items()), name=name))
@@ -613,7 +613,7 @@ class Stream(Recorded):
         return str(self._physical)
 
 
-def ports_of(record: Record, make: Callable[[], LogicalOperator], *parts: Recorded) -> tuple[Stream, ...]:
+def ports_of(record: FlowRecord, make: Callable[[], LogicalOperator], *parts: Recorded) -> tuple[Stream, ...]:
     """Return all results of an operator that has several."""
     operator, results = record.write(make, *parts)
     whole = Recorded()

@@ -504,6 +504,7 @@ class Stream(EpochVerbs):
         return add_operator(name, logic, {"in": self}, {"out": schema}, sends=passes)[0]
 
     def project(self, name: str, wanted: Mapping[str, Expression]) -> "Stream":
+        """Other columns, each an expression."""
         made = selection(f"'{name}' of {self}", self.schema, wanted)
         return self._add(name, partial(Project, made), made.schema, Passes.MADE)
 

@@ -131,8 +131,9 @@ class _Structuring:
             return self._iterate(self._rings[operator.loop])
         if isinstance(operator, ToTable) and (scan := _scan(operator)) is not None:
             return scan
-        if isinstance(operator, Values) and isinstance(self.made.get(operator.anchor), Scan):
-            return replace(operator, anchor=None)
+        if isinstance(operator, Values) and operator.anchor is not None:
+            is_scanned = isinstance(self.made[operator.anchor], Scan)
+            return replace(operator, anchor=None if is_scanned else self.made[operator.anchor])
         if isinstance(operator, PerEpoch):
             parts = [self.made[each] for each in operator.parts]
             return operator.with_inputs([*parts, *operator.variables, operator.body])

@@ -24,10 +24,11 @@ from pointstamp.expressions.selecting import check_columns
 from pointstamp.expressions.tree import Expression
 from pointstamp.expressions.windows import Span
 from pointstamp.flow.event_epochs import EventTime
+from pointstamp.flow.reduced import ACCUMULATED
 from pointstamp.operators.condition import Condition
 from pointstamp.operators.stateless import Row
 from pointstamp.plan.logical import LogicalOperator, ScanKind, Variable
-from pointstamp.reduce.aggregate import Aggregation
+from pointstamp.reduce.aggregate import Aggregate, Aggregation, FunctionAggregate
 from pointstamp.reduce.arguments import Arguments
 from pointstamp.reduce.reductions import reduced_schema
 from pointstamp.rows.late import LatePolicy
@@ -115,6 +116,18 @@ class _Same(LogicalOperator):
     def schema(self) -> pa.Schema:
         """Return the columns of the input."""
         return self.input.schema
+
+
+@dataclass(frozen=True, eq=False)
+class Lowered(LogicalOperator):
+    """What was lowered by hand: nobody knows what it is made of, so a plan with it runs as it is."""
+
+    declared: pa.Schema
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Return the columns of what it was lowered to."""
+        return self.declared
 
 
 # Which worker has a row.
@@ -219,24 +232,23 @@ class StreamAggregate(LogicalOperator):
         """Return the key columns and the aggregates."""
         who, rows, asked = str(self), self.input.schema, dict(self.aggregates)
         check_columns(who, rows, self.keys)
-        if not self.keys or not all(_is_accumulated(each) for each in asked.values()):
-            found = table_aggregates(who, rows, asked, Arguments(self.keys))
-            results = [pa.field(column, each.result_type) for column, each in found.items()]
-            return pa.schema([*map(rows.field, self.keys), *results])
-        found = table_aggregates(who, rows, asked, Arguments(self.keys)) if _is_computed(asked) else None
-        if found is None:
+        if self.keys and all(map(_is_accumulated, asked.values())) and not _is_computed(asked):
             return reduced_schema(who, rows, self.keys, asked)
+        found = table_aggregates(who, rows, asked, Arguments(self.keys))
         results = [pa.field(column, each.result_type) for column, each in found.items()]
         return pa.schema([*map(rows.field, self.keys), *results])
 
 
 def _is_accumulated(aggregate: Aggregation) -> bool:
-    return getattr(aggregate, "kind", "count") in ("count", "sum", "min", "max", "mean")
+    """Return whether parts of it can be brought together, so that a stream needs no table for it."""
+    if isinstance(aggregate, FunctionAggregate):
+        return False
+    return not isinstance(aggregate, Aggregate) or aggregate.kind in ACCUMULATED
 
 
 def _is_computed(aggregates: Mapping[str, Aggregation]) -> bool:
     return any(
-        getattr(each, "where", None) is not None or isinstance(getattr(each, "column", None), Expression)
+        isinstance(each, Aggregate) and (each.where is not None or isinstance(each.column, Expression))
         for each in aggregates.values()
     )
 
@@ -338,7 +350,7 @@ class Consolidate(_Same):
 
 
 @dataclass(frozen=True, eq=False)
-class Changes(LogicalOperator):
+class TableChanges(LogicalOperator):
     """The changes of a table: each row that changed in an epoch once, with its weight."""
 
     input: LogicalOperator
@@ -364,7 +376,7 @@ class UpsertsOf(LogicalOperator):
 
 
 @dataclass(frozen=True, eq=False)
-class Appended(_Same):
+class AppendedRows(_Same):
     """The rows of a table that only grows, as a stream."""
 
 

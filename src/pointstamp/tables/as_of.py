@@ -166,6 +166,7 @@ def as_of(
 
 
 def one_pair(who: str, at: object) -> dict[str, str]:
+    """The column of times on the left side, with that of the right side."""
     if isinstance(at, str):
         return {at: at}
     if not isinstance(at, Mapping) or len(at) != 1:

@@ -366,6 +366,7 @@ class Table:
     def in_sessions(
         self, *keys: str, at: str, gap: Span, start: str, end: str, while_open: bool, name: str
     ) -> "Table":
+        """Each row with its session."""
         who = f"'{name}' of {self}"
         check_columns(who, self.schema, keys)
         asked = sessions(who, self.schema, at, gap, (start, end))
@@ -511,6 +512,7 @@ class Table:
         return deltas.repeated(self._deltas, name)
 
     def project(self, name: str, wanted: Mapping[str, Expression]) -> "Table":
+        """Other columns, each an expression."""
         check_new_names(f"'{name}' of {self}", [new for new in wanted if new not in self.schema.names])
         return Table(deltas.selected(self._deltas, name, wanted, f"'{name}' of {self}"))
 

@@ -83,6 +83,7 @@ def pairs_within(
 
 
 def pair_of_times(who: str, at: str | Mapping[str, str]) -> tuple[str, str]:
+    """The columns of event time on both sides."""
     if isinstance(at, str):
         return at, at
     if len(at) != 1:
