@@ -262,17 +262,17 @@ class _Attempt:
 
 
 class _WaitingLog:
-    """Logs what a run waits for, once."""
+    """Logs what a run waits for, each time that it changes."""
 
     def __init__(self, flow: str) -> None:
         self._flow = flow
-        self._is_said = False
+        self._words = ""
 
     def __call__(self, words: str) -> None:
         """Take note of what is waited for."""
-        if not self._is_said:
+        if words != self._words:
             _log.warning("flow '%s' is %s", self._flow, words)
-            self._is_said = True
+            self._words = words
 
 
 def _run_one_task(
