@@ -29,6 +29,7 @@ SETTINGS = {
     "spark.scheduler.mode": "FAIR",
     "spark.task.maxFailures": "2",
     "spark.excludeOnFailure.enabled": "true",
+    "spark.excludeOnFailure.task.maxTaskAttemptsPerNode": "1",
     "spark.decommission.enabled": "true",
     "spark.speculation": "true",
     "spark.speculation.interval": "200ms",
