@@ -126,7 +126,7 @@ def speculation_and_pools(spark: SparkSession, folder: Path) -> dict[str, Any]:
     found["restarts"] = story.query.restarts
     story.query.stop()
     found["is right"] = story.is_right()
-    spark.sparkContext.setLocalProperty("spark.scheduler.pool", None)  # type: ignore[arg-type]
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", None)
     return found
 
 
