@@ -192,7 +192,8 @@ def main() -> None:
     """Run all stories in one session."""
     master, folder = sys.argv[1], Path(sys.argv[2])
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = SparkSession.builder.master(master).config(map=dict(SETTINGS)).getOrCreate()
+    settings = {**SETTINGS, "spark.executorEnv.PYTHONPATH": ":".join(sys.path)}
+    spark = SparkSession.builder.master(master).config(map=dict(settings)).getOrCreate()
     until(lambda: spark.sparkContext.defaultParallelism >= 4)
     found = {}
     for story in (speculation_and_pools, decommissioning, bounded_run_beside):

@@ -21,6 +21,7 @@ from pointstamp.query.mission import Mission
 from pointstamp.query.standby import dismiss
 from pointstamp.running.messages import Failed, Ready, Report
 from pointstamp.spark.crewtask import QueryWork
+from pointstamp.spark.errand import inheritance
 from pointstamp.spark.forming import SLOTS_SECONDS_MAX, StartedTasks, Waiting, Wanted, start_workers
 from pointstamp.spark.sendable import check_sendable
 from pointstamp.spark.slots import SlotPlan, is_stopped, slots_now
@@ -61,6 +62,8 @@ class SparkLauncher:
         self._silence_seconds_max = silence_seconds_max
         self._barrier = barrier
         self._slots_seconds_max = slots_seconds_max
+        # All generations run in the pool, and with the job group, of the thread that starts the query.
+        self._inherit = inheritance(spark)
         self.crew: SparkCrew | None = None
         self.link: UiLink | None = None
         """Where Spark's UI leads to from the jobs of the workers."""
@@ -93,6 +96,7 @@ class SparkLauncher:
     ) -> StartedTasks:
         """Start workers, at most ``mission.workers``; they have met when this returns."""
         check_sendable(mission.plan, mission)
+        self._inherit()
         spark, wish = self._spark, self._slots.capped(slots_now(self._spark))
         wanted = Wanted(
             QueryWork(replace(mission, workers=wish), is_spare),

@@ -49,7 +49,7 @@ class Errand(Generic[_Result]):
     def __init__(self, spark: SparkSession, work: Callable[[], _Result]) -> None:
         self._spark = spark
         self._work = work
-        self._inherit = _inheritance(spark)
+        self._inherit = inheritance(spark)
         self._tag = f"pointstamp-{uuid4().hex}"
         self._outcome: Future[_Result] = Future()
         self._is_cancelled = False
@@ -173,7 +173,7 @@ class Errand(Generic[_Result]):
             self._spark.sparkContext.addJobTag(self._tag)
 
 
-def _inheritance(spark: SparkSession) -> Callable[[], object]:
+def inheritance(spark: SparkSession) -> Callable[[], object]:
     """What another thread needs to inherit from the caller: the same job group, pool and tags.
 
     pyspark's own ``InheritableThread`` does not do: it takes every session of a process for one of Connect
