@@ -243,6 +243,6 @@ def test_what_cannot_work_through_connect_is_said_before_the_server_runs_anythin
     with pytest.raises(FlowError, match=r"a Connect session .* Give output="):
         halving().run(connect, numbers=frame)
     with pytest.raises(FlowError, match="3 workers were asked for, but Spark has 2 slots"):
-        halving().run(connect, numbers=frame, workers=3, output=str(tmp_path))
+        halving().run(connect, numbers=frame, workers=3, min_workers=3, output=str(tmp_path))
     with pytest.raises(FlowError, match="input 'numbers': column 'x' must be int64 but is string"):
         halving().run(connect, numbers=frame.selectExpr("string(x) as x"), output=str(tmp_path))

@@ -231,7 +231,7 @@ def test_what_cannot_work_is_said_before_spark_starts(spark: SparkSession) -> No
     flow.output("out", flow.input("numbers", "x long"))
     frame = spark.range(10).selectExpr("id as y")
     with pytest.raises(FlowError, match=r"3 workers were asked for, but Spark has 2 slots"):
-        flow.run(spark, numbers=spark.range(10).selectExpr("id as x"), workers=3)
+        flow.run(spark, numbers=spark.range(10).selectExpr("id as x"), workers=3, min_workers=3)
     with pytest.raises(SchemaError, match=r"input 'numbers': the DataFrame has no column 'x'; it has 'y'"):
         flow.run(spark, numbers=frame)
     with pytest.raises(FlowError, match=r"has the inputs 'numbers', but was given 'letters'"):
