@@ -33,14 +33,7 @@ def ordered(
     check_columns(who, schema, keys)
     order = ordering(who, schema, by)
     arguments = Arguments(schema.names)
-    added = {
-        column: _checked(f"{who}, '{column}'", schema, each, arguments) for column, each in wanted.items()
-    }
-    if not added:
-        raise FlowError(f"{who} adds no column. Name one, for example before=ps.lag('price').")
-    if twice := [column for column in added if column in schema.names]:
-        raise SchemaError(f"{who}: there is a column '{twice[0]}' already. Call the new one differently.")
-    check_new_names(who, added)
+    added = place_columns(who, schema, wanted, arguments)
     one_key: dict[str, Expression] = {} if keys else {ALL: lit(0, pa.int8())}
     looked_at = deltas.selected(changes, f"{name}: arguments", {**arguments.columns, **one_key}, who)
     fields = [pa.field(column, each.result_type) for column, each in added.items()]
@@ -51,6 +44,21 @@ def ordered(
     if keys:
         return made
     return deltas.selected(made, "drop", {each: col(each) for each in result.names if each != ALL}, who)
+
+
+def place_columns(
+    who: str, schema: pa.Schema, wanted: Mapping[str, object], arguments: Arguments
+) -> dict[str, PlaceColumn]:
+    """Return the columns that functions of a row's place add, checked against the columns of the rows."""
+    added = {
+        column: _checked(f"{who}, '{column}'", schema, each, arguments) for column, each in wanted.items()
+    }
+    if not added:
+        raise FlowError(f"{who} adds no column. Name one, for example before=ps.lag('price').")
+    if twice := [column for column in added if column in schema.names]:
+        raise SchemaError(f"{who}: there is a column '{twice[0]}' already. Call the new one differently.")
+    check_new_names(who, added)
+    return added
 
 
 def _checked(who: str, schema: pa.Schema, function: object, arguments: Arguments) -> PlaceColumn:
