@@ -107,7 +107,7 @@ def test_a_savepoint_that_is_not_there_is_named_with_those_that_are(kept: Path) 
 
 
 def _damaged(kept: Path, how: str, name: str) -> None:
-    """Damage the first worker's part of the whole snapshot, the one after it or the last that 'monday' has."""
+    """Damage the first worker's part of the whole snapshot, the next or the last that 'monday' has kept."""
     storage = LocalStorage(kept / "first")
     journal: Journal[Entry] = Journal.open(storage, Entry, query=known_query_id(storage))
     ledger = Ledger(journal, {"words": ps.files(str(kept / "in"), "arrow")})
