@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 import pytest
 
 from pointstamp.dataflow import Dataflow
+from pointstamp.dataflow.operator import operator
 from pointstamp.errors import FlowError, OperatorError, PointstampError, SchemaError, TransportError
-from pointstamp.flow.operator import operator
 from pointstamp.operators.context import Context
 from pointstamp.running import forked, gang
 from pointstamp.running.driving import Collector, drive

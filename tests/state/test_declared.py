@@ -22,8 +22,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointstamp.dataflow import Dataflow
+from pointstamp.dataflow.operator import operator
 from pointstamp.errors import FlowError, RecoveryError
-from pointstamp.flow.operator import operator
 from pointstamp.operators.context import Context
 from pointstamp.rows.partition import partition
 from pointstamp.state import saved
