@@ -191,6 +191,15 @@ def test_the_error_names_the_operator_the_parameter_and_both_values(tmp_path: Pa
     )
 
 
+def test_another_column_of_epochs_is_an_edit(tmp_path: Path) -> None:
+    run(reading(), tmp_path, 1, epoch="k")
+    files = stored(tmp_path)
+    for epoch in ("v", None):
+        with pytest.raises(RecoveryError, match=r"input t: epoch (was .*, is|is missing)"):
+            run(reading(), tmp_path, 2, epoch=epoch)
+        assert stored(tmp_path) == files
+
+
 def _named_otherwise() -> ps.Dataflow:
     # Other names of variables, and other lines.
     other = ps.Dataflow("sums")

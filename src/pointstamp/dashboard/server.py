@@ -23,7 +23,6 @@ from socket import AF_INET, AF_INET6, socket
 from threading import BoundedSemaphore, Thread
 from typing import Any, Final, cast
 from urllib.parse import parse_qs, unquote, urlsplit
-from weakref import WeakSet
 
 import msgspec
 
@@ -141,7 +140,7 @@ class Dashboard:
 
 
 # Those of this process that are open: one that shows what has ended gives its port to a new one.
-_opened: Final[WeakSet[Dashboard]] = WeakSet()
+_opened: Final[set[Dashboard]] = set()
 
 
 class _Server(ThreadingHTTPServer):

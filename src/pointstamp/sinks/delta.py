@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pointstamp.errors import RecoveryError, SchemaError, StorageError
-from pointstamp.redaction import RedactedRepr
+from pointstamp.redaction import RedactedRepr, redact
 from pointstamp.sinks import files
 from pointstamp.sinks.delta_log import DeltaCommit, DeltaLog, deltalake, table_folder
 from pointstamp.sinks.delta_table import CHANGES, AddedUp
@@ -106,16 +106,26 @@ class DeltaPublisher:
         deltalake()
 
     def check_outputs(self, before: Collection[str]) -> None:
-        """An output may end with any commit; a new one is refused, because its table would lack commits."""
+        """An output may end with any commit; a new one is refused, because its table would lack commits.
+
+        The table of an output that is added up must not have rows of anybody else: they would stay in it.
+        """
         for output in self._sink.schemas:
-            table = self._log(output).table()
+            log = self._log(output)
+            table = log.table()
             if table is not None:
                 try:
-                    self._log(output).check_columns(table)
+                    log.check_columns(table)
                 except StorageError as error:
                     raise RecoveryError(
                         f"{error} Nothing was changed: take the change back, or {_BEGIN_ANEW}."
                     ) from error
+                if self._sink.is_table(self._staged[output]) and not log.may_be_alone_in(table):
+                    raise RecoveryError(
+                        f"output '{output}' is a table, whose rows are those of one query, but "
+                        f"'{redact(log.address)}' has rows or commits of another one. Resume with the "
+                        f"checkpoint that wrote them, or {_BEGIN_ANEW}."
+                    )
         reached = max((self._log(output).last() for output in before), default=-1)
         for output in self._sink.schemas:
             if output not in before and before and self._log(output).last() != reached:

@@ -108,7 +108,9 @@ class DeltaLog(RedactedRepr):
         if table.transaction_version(self._epochs_id) is None:
             delta = deltalake()
             properties = delta.CommitProperties(
-                max_commit_retries=0, app_transactions=[delta.Transaction(self._epochs_id, -1)]
+                custom_metadata={_METADATA: json.dumps({"query": self.query, "number": -1})},
+                max_commit_retries=0,
+                app_transactions=[delta.Transaction(self._epochs_id, -1)],
             )
             try:
                 table.create_write_transaction([], "append", self._schema(), commit_properties=properties)
@@ -119,6 +121,13 @@ class DeltaLog(RedactedRepr):
                         f"'{self.query}': {error}."
                     ) from error
         self.reached()
+
+    def may_be_alone_in(self, table: "DeltaTable") -> bool:
+        """Whether a table has commits of this query, or is empty and has none of another query."""
+        if any(table.transaction_version(each) is not None for each in (self.query, self._epochs_id)):
+            return True
+        is_used = pa.table(table.get_add_actions()).num_rows > 0
+        return not is_used and not any(_METADATA in entry for entry in table.history())
 
     def is_published(self, commit: DeltaCommit) -> bool:
         """Whether the table has a commit; StorageError if its number is another one's, or not the next."""

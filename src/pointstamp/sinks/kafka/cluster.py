@@ -155,11 +155,14 @@ def asked(ask: Callable[[], T], what: str) -> T:
     """Return Kafka's answer, asking again while it may yet succeed; StorageError if it cannot."""
     from confluent_kafka import KafkaError, KafkaException
 
-    # A topic that was just made, or whose leader is being elected, is there in a moment.
+    # A topic that was just made, whose leader is being elected or whose broker starts, is there in a moment.
     soon = (
         *(KafkaError._NOENT, KafkaError._TIMED_OUT),  # noqa: SLF001 - public there
+        *(KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN),  # noqa: SLF001 - as above
         *(KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION),
-        *(KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.UNKNOWN_LEADER_EPOCH),
+        *(KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.OFFSET_NOT_AVAILABLE),
+        *(KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH),
+        *(KafkaError.REQUEST_TIMED_OUT, KafkaError.NETWORK_EXCEPTION),
     )
     deadline = monotonic() + ANSWER_SECONDS_MAX
     while True:
@@ -167,7 +170,7 @@ def asked(ask: Callable[[], T], what: str) -> T:
             return ask()
         except KafkaException as error:
             may_be_soon = error.args[0].retriable() or error.args[0].code() in soon
-            if not may_be_soon or monotonic() > deadline:
+            if not may_be_soon or monotonic() + _PAUSE_SECONDS > deadline:
                 raise cannot(f"ask for {what}", error) from error
             sleep(_PAUSE_SECONDS)
         except UnknownOffset as error:

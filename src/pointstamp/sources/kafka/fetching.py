@@ -15,7 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from pointstamp.errors import SourceError, StorageError
-from pointstamp.sinks.kafka.cluster import ANSWER_SECONDS_MAX, Cluster, error_words
+from pointstamp.sinks.kafka.cluster import ANSWER_SECONDS_MAX, Cluster, asked, error_words
 from pointstamp.sources.kafka.ranges import OffsetRange
 
 if TYPE_CHECKING:
@@ -140,7 +140,9 @@ class PartitionConsumer:
         from confluent_kafka import TopicPartition
 
         place = TopicPartition(self._topic, self._partition)
-        first, end = self._consumer.get_watermark_offsets(place, ANSWER_SECONDS_MAX)
+        first, end = asked(
+            lambda: self._consumer.get_watermark_offsets(place, ANSWER_SECONDS_MAX), f"the offsets of {who}"
+        )
         if first < 0 or end < 0:
             return  # Kafka does not know them yet, and is asked again until the deadline
         if self._next is not None and first <= self._next and stop <= end:
