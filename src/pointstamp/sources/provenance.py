@@ -34,6 +34,16 @@ class Identified(Protocol):
         ...
 
 
+@runtime_checkable
+class Moved(Protocol):
+    """A source that may have been moved."""
+
+    @property
+    def moved_from(self) -> str | None:
+        """The place or the servers of before; None if it was not moved."""
+        ...
+
+
 def identity_of_source(source: object) -> dict[str, str]:
     """Return the identity of a source; its class if it does not say one."""
     if isinstance(source, Identified):
@@ -66,8 +76,7 @@ def options_of(source: Any, *free: str) -> dict[str, str]:  # noqa: ANN401 - a d
 
 def moved_from_of(source: object) -> str | None:
     """Return the place from which a source was moved; None if it was not."""
-    moved: Any = getattr(source, "moved_from", None)
-    return None if moved is None else str(moved)
+    return str(source.moved_from) if isinstance(source, Moved) and source.moved_from is not None else None
 
 
 def differences(before: Identity, now: Identity, moved_from: str | None) -> Iterator[str]:
