@@ -89,5 +89,5 @@ def test_an_epoch_that_no_commit_ends_with_is_refused_in_words(tmp_path: Path) -
         ps.PointstampError, match=r"no commit ends with epoch 1\. It was published .* up to 2"
     ):
         ps.delta_version(tmp_path / "out", "sold", 1)
-    with pytest.raises(ps.PointstampError, match="published up to epoch 2, and not up to 9"):
+    with pytest.raises(ps.PointstampError, match="published through epoch 2, got epoch 9"):
         ps.delta_version(tmp_path / "out", "sold", 9)

@@ -72,7 +72,7 @@ def bases(storage: Storage, query: str, output: str, through: int) -> Iterator[B
         try:
             base = _read(storage, name)
         except (NotStored, StorageError) as error:
-            _log.warning("a base of the table '%s' is passed over: %s", output, error)
+            _log.warning("a base of the table '%s' is ignored: %s", output, error)
             continue
         if base.query == query:
             yield base
@@ -87,7 +87,7 @@ def base_changes(storage: Storage, base: Base) -> list[pa.Table] | None:
         except NotStored:
             return None  # a newer base has replaced it
         if (words := files.damage(storage.address, part, content)) is not None:
-            _log.warning("a base of the table '%s' is passed over: %s", base.output, words)
+            _log.warning("a base of the table '%s' is ignored: %s", base.output, words)
             return None
         made.append(files.table_of(content))
     return made
@@ -130,7 +130,7 @@ class BaseKeeper:
                 self._make(now, output, schema, last, changed, is_stopped)
             except (FlowError, NotStored, StorageError) as error:
                 # Readers will say so, with more about it.
-                _log.warning("no base is made of the table '%s': %s", output, error)
+                _log.warning("no base of the table '%s' was written: %s", output, error)
         self._remove_old(output)
 
     def _make(
@@ -223,7 +223,9 @@ def _place(output: str) -> str:
 def _parsed(path: str) -> re.Match[str]:
     found = _NAME.fullmatch(path.rpartition("/")[2])
     if found is None:
-        raise StorageError(f"'{path}' is no name of a base. Remove it: only this library writes there.")
+        raise StorageError(
+            f"'{path}' is not the name of a base. Remove it: only pointstamp may write to this folder."
+        )
     return found
 
 

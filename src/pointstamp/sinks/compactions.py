@@ -8,9 +8,9 @@ Compaction n + 1 is made from compaction n, and exists once its object has been 
 can do. So a compactor that is late, or has been replaced, changes nothing that a reader sees.
 
 Files that were replaced stay for a while, for readers that know of them. Some older compactions are ``kept``
-to tell since when they are replaced: a file that one of them does not list, and that is no newer than it, is
+to tell since when they are replaced: a file that one of them does not list, and that is not newer than it, is
 replaced since then, and will not be listed again. What is neither the newest nor kept by the newest is
-removed, and means nothing if somebody late creates it again.
+removed, and means nothing if a late writer creates it again.
 """
 
 import re
@@ -123,7 +123,9 @@ class Compactions:
                 if number == before:
                     break
                 before = number
-        raise StorageError(f"'{self.storage.address}/{PLACE}': compactions disappear while they are read.")
+        raise StorageError(
+            f"'{self.storage.address}/{PLACE}': compactions were removed during the read. Read again."
+        )
 
     def read(self, number: int) -> Compaction:
         """One of them; NotStored where it is gone."""

@@ -192,8 +192,8 @@ class ParquetCompactor:
     def _leave_alone(self, error: Unreadable, number: int) -> None:
         """A listed file that cannot be read is not merged; readers will report it."""
         if max(self._compactions.numbers(), default=-1) >= number:
-            raise AlreadyStored("another compaction has replaced the files that should be merged.") from error
-        _log.warning("compaction leaves a file as it is: %s", error)
+            raise AlreadyStored("another compaction has already replaced the files to merge.") from error
+        _log.warning("compaction skips a file: %s", error)
         self._left_alone.add(error.file.path)
         self._has_more = True
 
@@ -282,7 +282,10 @@ def compact(
     storage = open_storage(os.fspath(path))
     before = moment(storage, Compactions(storage).newest())
     if before is None:
-        raise FlowError(f"'{redact(path)}' holds no {FOLDER}/*.json: nothing has been published there.")
+        raise FlowError(
+            f"'{redact(path)}' contains no {FOLDER}/*.json: nothing has been published to it. "
+            "Give the path of a published output."
+        )
     compactor = ParquetCompactor(storage, policy or CompactionPolicy(), tail=0, is_full=True)
     while compactor.turn():
         pass

@@ -29,7 +29,7 @@ from pointstamp.sinks import files
 from pointstamp.sinks.delta_log import DeltaCommit, DeltaLog, deltalake, table_folder
 from pointstamp.sinks.delta_table import CHANGES, AddedUp
 from pointstamp.sinks.files import Origin, StagedFiles
-from pointstamp.sinks.port import Staged
+from pointstamp.sinks.port import PublisherBase, SinkBase, Staged
 from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.places import absolute_place
 from pointstamp.storage.port import Storage
@@ -42,7 +42,7 @@ _BEGIN_ANEW = "start with a new checkpoint and a new path"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class DeltaSink(RedactedRepr):
+class DeltaSink(SinkBase, RedactedRepr):
     """Delta tables below a path; ``storage_options`` are deltalake's, ``open_storage`` opens it for files.
 
     An output that is a table becomes a Delta table of the rows that are there. With ``changes`` all that was
@@ -95,7 +95,7 @@ class DeltaSink(RedactedRepr):
         return f"{table_folder(output)}/{CHANGES}" if self.is_table(schema) else table_folder(output)
 
 
-class DeltaPublisher:
+class DeltaPublisher(PublisherBase):
     """Adds commits to the tables of one query."""
 
     def __init__(self, sink: DeltaSink) -> None:
@@ -114,15 +114,15 @@ class DeltaPublisher:
                     self._log(output).check_columns(table)
                 except StorageError as error:
                     raise RecoveryError(
-                        f"{error} Nothing was changed: take the change back, or {_BEGIN_ANEW}."
+                        f"{error} Nothing was changed. Undo the change of the flow, or {_BEGIN_ANEW}."
                     ) from error
         reached = max((self._log(output).last() for output in before), default=-1)
         for output in self._sink.schemas:
             if output not in before and before and self._log(output).last() != reached:
                 raise RecoveryError(
-                    f"output '{output}' is new, but '{self._sink.path}' already has commits up to {reached} "
-                    "of this query, which the table of the new output would lack; nothing was changed. Take "
-                    f"the change back, or {_BEGIN_ANEW}."
+                    f"output '{output}' is new, but '{self._sink.path}' already has commits up to "
+                    f"{reached} of this query, which the new table would lack. Nothing was changed. Undo "
+                    f"the change of the flow, or {_BEGIN_ANEW}."
                 )
 
     def begin(self) -> None:

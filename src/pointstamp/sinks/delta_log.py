@@ -133,9 +133,8 @@ class DeltaLog(RedactedRepr):
         expected = 0 if last is None else last + 1
         if commit.number != expected:
             raise StorageError(
-                f"the table '{redact(self.address)}': commit {expected} of '{self.query}' must come next, "
-                "but commit "
-                f"{commit.number} was given."
+                f"the table '{redact(self.address)}': expected commit {expected} of '{self.query}', got "
+                f"commit {commit.number}."
             )
         return False
 
@@ -206,9 +205,9 @@ class DeltaLog(RedactedRepr):
             if (mark.get("query"), mark.get("number")) == (wanted["query"], wanted["number"]):
                 if mark != wanted:
                     raise StorageError(
-                        f"the table '{redact(self.address)}': commit {commit.number} of '{self.query}' was "
-                        "published "
-                        "before with other content."
+                        f"the table '{redact(self.address)}': commit {commit.number} of '{self.query}' "
+                        "was already published with different content. Use a new checkpoint and a new "
+                        "path."
                     )
                 self._sync(entry["version"])
                 return

@@ -65,8 +65,8 @@ class DeltaRows:
             left = copies(total, f"the table '{self._storage.address}/{self._folder}' with this commit")
         except FlowError as error:
             raise StorageError(
-                f"{error} Somebody else has changed the table, which belongs to this query: others may only "
-                "optimize it."
+                f"{error} Another writer has changed the table, which belongs to this query. Other "
+                "writers may only optimize it."
             ) from error
         starts = range(0, left.num_rows, ROWS_PER_FILE_MAX)
         slices = [left.slice(start, ROWS_PER_FILE_MAX) for start in starts]

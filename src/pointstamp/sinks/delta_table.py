@@ -103,8 +103,7 @@ class AddedUp:
         if is_marked or any(SCHEME.match(name) or name.startswith("/") for name in names):
             what = "rows that are marked as deleted" if is_marked else "files outside its folder"
             raise StorageError(
-                f"the table '{redact(self._log.address)}' has {what}, with which its rows cannot be kept "
-                "up to date. "
-                "Somebody else has changed it: begin with a new path."
+                f"the table '{redact(self._log.address)}' has {what}, so its rows cannot be kept up to "
+                "date. Another writer has changed the table. Start with a new path."
             )
         return names

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from pointstamp.errors import SchemaError
 from pointstamp.rows.columns import integers
 from pointstamp.sinks import hive
-from pointstamp.sinks.port import Epochs, Staged
+from pointstamp.sinks.port import Epochs, Staged, WriterBase
 from pointstamp.storage.port import Storage
 
 EPOCH_COLUMN: Final = pa.field("epoch", pa.int64())
@@ -34,7 +34,7 @@ _NAME: Final = re.compile(
 )
 
 
-class StagedFiles:
+class StagedFiles(WriterBase):
     """Stages the files of one worker; ``folders`` are where those of each output go, below the storage."""
 
     def __init__(
@@ -181,8 +181,8 @@ def file_schema(output: str, schema: pa.Schema) -> pa.Schema:
     """The columns of an output's files: the epoch, then its own."""
     if any(name.lower() == EPOCH_COLUMN.name for name in schema.names):
         raise SchemaError(
-            f"output '{output}' has a column 'epoch', which is the name of the column with each row's epoch. "
-            "Rename it in the flow."
+            f"output '{output}' has a column 'epoch', which is reserved for each row's epoch. Rename it "
+            "in the flow."
         )
     return pa.schema([EPOCH_COLUMN, *schema])
 

@@ -44,20 +44,19 @@ def check_columns(output: str, schema: pa.Schema, columns: Sequence[str]) -> Non
         if column not in schema.names:
             said = ", ".join(f"'{name}'" for name in schema.names)
             raise SchemaError(
-                f"output '{output}' has no column '{column}', by which its files should be partitioned; it "
-                f"has {said}. Name one of these, or give the columns by output: "
-                "partition_by={'output': ['column']}."
+                f"partition_by: output '{output}' has no column '{column}'; it has {said}. Name one of "
+                "these, or give the columns by output: partition_by={'output': ['column']}."
             )
         if not _may_partition(schema.field(column).type):
             raise SchemaError(
-                f"output '{output}' cannot be partitioned by '{column}', which is "
-                f"{schema.field(column).type}: folders take whole numbers, strings, booleans, dates and "
-                "decimals. Convert the column in the flow, for example a time into a date."
+                f"output '{output}' cannot be partitioned by '{column}', got {schema.field(column).type}. "
+                "Partition columns must be integers, strings, booleans, dates or decimals. Convert the "
+                "column in the flow, for example a time into a date."
             )
     if len(set(columns)) < len(columns):
         raise SchemaError(
-            f"output '{output}' is partitioned twice by a column: partition_by={list(columns)}. Name each "
-            "column once."
+            f"output '{output}' is partitioned twice by one column, got partition_by={list(columns)}. "
+            "Name each column once."
         )
 
 
@@ -69,9 +68,9 @@ def split(output: str, table: pa.Table, columns: Sequence[str], partitions_max: 
     numbers, count = _numbered(table, columns)
     if count > partitions_max:
         raise SchemaError(
-            f"output '{output}', partitioned by {', '.join(columns)}, has rows for {count:,} folders in one "
-            f"commit of one worker, but {partitions_max:,} are allowed: each becomes a file. Partition by "
-            "columns with fewer values, or give the sink a larger partitions_max."
+            f"output '{output}', partitioned by {', '.join(columns)}, has rows for {count:,} folders in "
+            f"one commit of one worker; at most {partitions_max:,} are allowed, because each becomes a "
+            "file. Partition by columns with fewer values, or raise partitions_max."
         )
     order = np.argsort(numbers, kind="stable")
     borders = np.searchsorted(numbers[order], np.arange(count + 1))
@@ -152,9 +151,9 @@ def _folder(output: str, column: str, value: pa.Scalar) -> str:
     name = f"%2E{name[1:]}" if name.startswith(".") else name
     if len(name.encode()) > _NAME_BYTES_MAX:
         raise SchemaError(
-            f"output '{output}' has a value of {len(text):,} characters in '{column}', by which its files "
-            "are partitioned; the name of a folder, which holds the column's name and the value, has at "
-            f"most {_NAME_BYTES_MAX} bytes. Partition by a column with shorter values."
+            f"output '{output}' has a value of {len(text):,} characters in the partition column "
+            f"'{column}'. The folder name '{column}=value' has at most {_NAME_BYTES_MAX} bytes. Partition "
+            "by a column with shorter values."
         )
     return name
 

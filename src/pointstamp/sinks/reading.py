@@ -190,9 +190,8 @@ def table_parts(
     epoch = found.epochs_through if as_of is None else as_of
     if not 0 <= epoch <= found.epochs_through:
         raise FlowError(
-            f"'{redact(path)}' has epochs from 0 to {found.epochs_through}, and the table '{output}' was "
-            "asked for "
-            f"as of epoch {as_of}. Ask for one of these."
+            f"table '{output}' in '{redact(path)}': as_of must be an epoch from 0 to "
+            f"{found.epochs_through}, got {as_of}. Ask for one of these."
         )
     base = next((each for each in bases(storage, found.query, output, epoch) if use(each)), None)
     after = -1 if base is None else base.epoch
@@ -224,16 +223,18 @@ def _at_a_moment(
             if gone.file in _files_of(found):
                 raise StorageError(f"{gone} It was removed or changed after it was published.") from None
     raise StorageError(
-        f"'{redact(path)}': files were replaced while they were read, {_TRIES_MAX} times. Keep replaced "
-        "files for "
-        "longer: CompactionPolicy(keep_seconds=...)."
+        f"'{redact(path)}': files were replaced during the read, {_TRIES_MAX} times in a row. Keep "
+        "replaced files for longer: CompactionPolicy(keep_seconds=...)."
     )
 
 
 def _found(storage: Storage, path: str | os.PathLike[str]) -> Published:
     now = moment(storage, Compactions(storage).newest())
     if now is None:
-        raise FlowError(f"'{redact(path)}' holds no {FOLDER}/*.json: nothing has been published there.")
+        raise FlowError(
+            f"'{redact(path)}' contains no {FOLDER}/*.json: nothing has been published to it. "
+            "Give the path of a published output."
+        )
     outputs = {name: PublishedOutput(columns.schema(), []) for name, columns in now.outputs.items()}
     for file in now.files:
         outputs[file.output].files.append(file)

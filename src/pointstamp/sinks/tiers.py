@@ -41,13 +41,13 @@ class CompactionPolicy:
     def __post_init__(self) -> None:
         if self.files < 2 or self.file_bytes < 1:
             raise FlowError(
-                f"compaction was given files={self.files} and file_bytes={self.file_bytes}; files must be at "
-                "least 2, and file_bytes at least 1."
+                f"compaction: files must be at least 2 and file_bytes at least 1, got files={self.files} "
+                f"and file_bytes={self.file_bytes}. Give larger values."
             )
         if self.keep_seconds < 0 or self.pause_seconds < 0:
             raise FlowError(
-                f"compaction was given keep_seconds={self.keep_seconds} and "
-                f"pause_seconds={self.pause_seconds}; both must be 0 or more."
+                f"compaction: keep_seconds and pause_seconds must be 0 or more, got {self.keep_seconds} "
+                f"and {self.pause_seconds}. Give seconds."
             )
 
 

@@ -76,8 +76,8 @@ def check_installed() -> None:
         import confluent_kafka  # noqa: F401 - whether it is there
     except ImportError as error:
         raise FlowError(
-            "Kafka's topics need the package confluent-kafka on the driver and on all workers, which is not "
-            "installed. Install pointstamp[kafka]."
+            "Kafka topics need the package confluent-kafka on the driver and on all workers, which is "
+            "not installed. Install pointstamp[kafka]."
         ) from error
 
 

@@ -2,8 +2,9 @@
 
 A commit is published if its record is committed, and both are so at once. The topic is compacted by the name
 of the query, so it stays small; a consumer group's offsets would be forgotten a week after a query was
-stopped. Several queries may share the topic. Whoever looks for the last commit of a query waits until every
-transaction that has begun by then has come to its end: otherwise an open one of another query would hide it.
+stopped. Several queries may share the topic. A reader that looks for the last commit of a query waits until
+every transaction that has begun by then has come to its end: otherwise an open one of another query would
+hide it.
 """
 
 import hashlib
@@ -115,9 +116,9 @@ def _records(cluster: Cluster, topic: str, end: int) -> list[tuple[bytes | None,
             message = consumer.poll(1.0)
             if monotonic() > deadline:
                 raise StorageError(
-                    f"the topic '{topic}' has transactions that have not come to an end for "
-                    f"{STABLE_SECONDS_MAX:g} seconds, so that the last commit is not known. Look for a "
-                    "producer that hangs, or end its transaction (kafka-transactions.sh abort)."
+                    f"the topic '{topic}' has transactions that have been open for {STABLE_SECONDS_MAX:g} "
+                    "seconds, so the last commit is unknown. Stop the producer that hangs, or abort its "
+                    "transaction (kafka-transactions.sh abort)."
                 )
             if message is None:
                 continue

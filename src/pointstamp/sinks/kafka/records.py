@@ -51,15 +51,23 @@ class RecordPlan:
         for column in (*plan.key, *([plan.deleted] if plan.deleted else [])):
             if column not in schema.names:
                 raise SchemaError(
-                    f"{who} has no column '{column}', by which its records should be made; it has "
+                    f"{who} has no column '{column}', which the sink's records need; it has "
                     f"{', '.join(schema.names)}. Name one of these."
                 )
         if plan.deleted and not types.is_boolean(schema.field(plan.deleted).type):
-            raise SchemaError(f"{who}: '{plan.deleted}' says which rows are deleted; it must be a boolean.")
+            raise SchemaError(
+                f"{who}: deleted={plan.deleted!r} must name a boolean column. Cast it in the flow."
+            )
         if plan.deleted and not plan.key:
-            raise FlowError(f"{who}: a deleted row is a record with its key alone. Name the key: key='id'.")
+            raise FlowError(
+                f"{who}: deleted= needs key=, because a deleted row is published as a record "
+                "with its key alone. Name the key: key='id'."
+            )
         if plan.is_raw and (VALUE not in schema.names or not _is_bytes(schema.field(VALUE).type)):
-            raise SchemaError(f"{who} needs a column 'value' of bytes or text to be sent as it is.")
+            raise SchemaError(
+                f"{who} needs a column 'value' of binary or string type for value='raw'. "
+                "Add it in the flow, or use value='json'."
+            )
         return plan
 
     def staged(self, epoch: int, batch: pa.RecordBatch) -> pa.RecordBatch:

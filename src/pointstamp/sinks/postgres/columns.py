@@ -66,8 +66,8 @@ def as_csv(output: str, rows: pa.Table) -> bytes:
     for name, text in zip(rows.column_names, texts, strict=True):
         if pc.any(pc.match_substring(text, "\0")).as_py():
             raise SchemaError(
-                f"output '{output}', column '{name}' has a text with the character of code 0, which "
-                "PostgreSQL cannot hold. Replace it in the flow."
+                f"output '{output}', column '{name}' has a text with the character U+0000, which "
+                "PostgreSQL cannot store. Replace it in the flow."
             )
     stream = pa.BufferOutputStream()
     options = csv.WriteOptions(include_header=False, quoting_style="all_valid")

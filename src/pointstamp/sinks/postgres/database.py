@@ -108,7 +108,7 @@ class Database:
                 text = text.replace(str(value), HIDDEN) if is_secret(name) else text
             said = " ".join((text.splitlines() or [type(error).__name__])[:2])
             raise StorageError(
-                f"the database {self.address} did not do what it was asked for: {said.rstrip('.')}."
+                f"the database {self.address} rejected a statement: {said.rstrip('.')}."
             ) from (error if text == str(error) else None)
         except BaseException:
             self.close()
@@ -148,7 +148,7 @@ def psycopg_package() -> ModuleType:
         import psycopg
     except ImportError as error:
         raise FlowError(
-            "tables of PostgreSQL need the package psycopg on the driver and on all workers, and it is not "
+            "PostgreSQL tables need the package psycopg on the driver and on all workers, which is not "
             "installed. Install pointstamp[postgres]."
         ) from error
     return psycopg

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pointstamp.errors import RecoveryError, StorageError
-from pointstamp.sinks.port import Staged
+from pointstamp.sinks.port import PublisherBase, Staged
 from pointstamp.sinks.postgres.database import Database
 from pointstamp.sinks.postgres.registry import Registry, digest
 from pointstamp.sinks.postgres.tables import OutputColumns
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pointstamp.sinks.postgres.database import Connection
 
 
-class PostgresPublisher:
+class PostgresPublisher(PublisherBase):
     """Publishes the commits of one query."""
 
     def __init__(self, database: Database, registry: Registry, outputs: Mapping[str, OutputColumns]) -> None:
@@ -37,7 +37,7 @@ class PostgresPublisher:
                     problem = self._stranger(connection, output)
                 if problem is not None:
                     raise RecoveryError(
-                        f"{problem} Nothing was changed: take the change back, or give another name, another "
+                        f"{problem} Nothing was changed. Undo the change, or give another name, another "
                         "schema, or a new checkpoint with a new schema."
                     )
 
@@ -60,8 +60,9 @@ class PostgresPublisher:
             for output, its_pieces in pieces.items():
                 if output not in own:
                     raise StorageError(
-                        f"commit {number} has rows of output '{output}', for which the schema "
-                        f"'{self._registry.schema}' has no table."
+                        f"commit {number} has rows of output '{output}', but the schema "
+                        f"'{self._registry.schema}' has no table for it. Start with a new checkpoint and "
+                        "another schema."
                     )
                 own[output].publish(connection, its_pieces)
 

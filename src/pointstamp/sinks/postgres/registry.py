@@ -133,8 +133,8 @@ class Registry:
         expected = 0 if last is None else last[0] + 1
         if number > expected:
             raise StorageError(
-                f"the tables in '{self.schema}': commit {expected} of '{self.query}' must come next, but "
-                f"commit {number} was given."
+                f"the tables in '{self.schema}': expected commit {expected} of '{self.query}', got commit "
+                f"{number}."
             )
         insert = (
             "INSERT INTO {} (query, number, through, content) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING"
@@ -150,8 +150,8 @@ class Registry:
         there = run(connection, sql, [self.query, number]).fetchone()
         if there is not None and there != (through, content):
             raise StorageError(
-                f"the tables in '{self.schema}': commit {number} of '{self.query}' was published before, "
-                "with other content."
+                f"the tables in '{self.schema}': commit {number} of '{self.query}' was already published "
+                "with different content. Use a new checkpoint and another schema."
             )
         return False
 
