@@ -144,7 +144,7 @@ def test_in_order_a_file_that_comes_too_early_in_the_order_is_a_warning_once(
     watch.close()
     (message,) = caplog.messages
     assert f"the folder '{tmp_path}': '1.parquet' will not be read." in message
-    assert "and '2.parquet' was taken before." in message
+    assert "and '2.parquet' was already read." in message
 
 
 def refresh(watch: Any) -> None:  # noqa: ANN401 - a watch that can
@@ -211,7 +211,7 @@ def test_by_column_a_file_that_should_have_come_before_is_read_with_a_warning(
     watch.close()
     assert found == ["a"]
     assert "file 'a'" in caplog.messages[0]
-    assert "begins at at=3, but 'b', which begins at 5, was taken before it arrived" in caplog.messages[0]
+    assert "begins at at=3, but 'b', which begins at 5, was read before it arrived" in caplog.messages[0]
 
 
 # Undecidable.
@@ -232,7 +232,7 @@ def test_a_column_that_cannot_order_files_is_an_error_with_the_file(tmp_path: Pa
 
 
 def test_in_order_and_another_order_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(FlowError, match="in_order=True takes files in the order of their names"):
+    with pytest.raises(FlowError, match="in_order=True orders files by name"):
         files(tmp_path, in_order=True, order_by="modified")
 
 

@@ -220,7 +220,7 @@ def test_a_group_without_files_is_a_unit_without_parts(tmp_path: Path, open_watc
 
 
 def refused(source: FolderSource) -> str:
-    with pytest.raises((FlowError, StorageError)) as caught:
+    with pytest.raises((FlowError, StorageError), match=r"the folder|the marker|files") as caught:
         source.watch(None, available_now=True)
     return str(caught.value)
 

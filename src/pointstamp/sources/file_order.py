@@ -91,7 +91,7 @@ class FileOrder:
             return
         if self._last is not None and key.value < self._last[0].value:
             _log.warning(
-                "file '%s' in '%s' begins at %s=%r, but '%s', which begins at %r, was taken before it "
+                "file '%s' in '%s' begins at %s=%r, but '%s', which begins at %r, was read before it "
                 "arrived. It is read now, out of order.",
                 name,
                 self._folder.path,

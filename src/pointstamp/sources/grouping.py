@@ -184,8 +184,8 @@ class Grouping:
         if names:
             self._recent.extend(names)
             _log.warning(
-                "the folder '%s': %s will not be read. With in_order=True files are taken in the order of "
-                "their names, and '%s' was taken before. Give new files names that sort after it.",
+                "the folder '%s': %s will not be read. With in_order=True files are read in the order of "
+                "their names, and '%s' was already read. Give new files names that sort after it.",
                 self._folder.path,
                 _some(sorted(names, key=name_key)),
                 self._last,
@@ -268,9 +268,9 @@ class Grouping:
         if len(parts) < len(listed):
             missing = sorted({*listed} - {part.locator for part in parts})
             raise StorageError(
-                f"the marker '{marker}' in {self._folder.path!r} lists {_some(missing)}, which is not there. "
-                "Write the files of a group before its marker; the marker lists one name a line, relative "
-                "to the folder."
+                f"the marker '{marker}' in {self._folder.path!r} lists {_some(missing)}, which does not "
+                "exist. Write the files of a group before its marker; the marker lists one name per "
+                "line, relative to the folder."
             )
         return self._taking(Unit(marker, parts))
 
@@ -291,8 +291,8 @@ class Grouping:
             return self._folder.entry(name)
         except OSError as error:
             raise StorageError(
-                f"the file '{name}' in {self._folder.path!r} was found, but cannot be examined: {error}. Let "
-                "this program read the folder, or leave the file out with pattern=."
+                f"the file '{name}' in {self._folder.path!r} was listed, but cannot be examined: {error}. "
+                "Give this program read access to the folder, or leave the file out with pattern=."
             ) from error
 
     def _taking(self, unit: Unit) -> Unit:
@@ -317,8 +317,8 @@ class Grouping:
                 lines = handle.read().decode().splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise StorageError(
-                f"the marker '{marker}' in {self._folder.path!r} cannot be read: {error}. A marker is empty, "
-                "or is UTF-8 text with one file name a line."
+                f"the marker '{marker}' in {self._folder.path!r} cannot be read: {error}. A marker must "
+                "be empty, or UTF-8 text with one file name per line."
             ) from error
         names = [line.strip() for line in lines if line.strip()]
         for name in names:

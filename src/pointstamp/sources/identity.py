@@ -4,7 +4,7 @@ A unit that is read again must give the rows that it gave before. A file with th
 would give other rows, so its identity is recorded with it, and checked when it is read. A small file is
 hashed whole; of a large one blocks are, the first and the last, which is where Parquet and Arrow describe
 everything else, and others spread evenly in between. So a change of a large file between two blocks that
-keeps its size is not noticed: this finds mistakes, and is no proof.
+keeps its size is not noticed: this finds mistakes, but is not a proof.
 
 On object stores the mark that the store itself has for the content is taken, and nothing is read.
 """

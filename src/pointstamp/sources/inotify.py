@@ -129,8 +129,8 @@ class FolderEvents:
             return False
         if not can_watch(self._path):
             raise StorageError(
-                f"the folder {self._path!r} leads to a shared disk now, of which the kernel tells nothing. "
-                "It is listed from the next start on."
+                f"the folder {self._path!r} is now on a shared disk, for which the kernel reports no "
+                "events. Restart the query: it then lists the folder."
             )
         for watch in self._folders:
             self._libc.inotify_rm_watch(self._fd, watch)
@@ -225,10 +225,10 @@ def can_watch(path: str) -> bool:
 
 
 def _is_whole(path: str, *, may_be_empty: bool = False) -> bool | None:
-    """Whether a name that was created is a link to a file that nobody is writing; None if it is no file.
+    """Whether a created name links to a file that no process is writing; None if it is not a file.
 
     A file with several names is one that was linked. Where the first name is gone again the kernel is asked
-    for a read lease, which it grants only where nobody has the file open for writing. An empty file proves
+    for a read lease, which it grants only if no process has the file open for writing. An empty file proves
     nothing at first: the kernel says "created" before its writer counts as one.
     """
     try:

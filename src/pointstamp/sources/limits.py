@@ -8,7 +8,8 @@ def check_bytes_per_tick(who: str, bytes_per_tick: int | None) -> None:
     """FlowError unless it is a number of bytes, or None."""
     if bytes_per_tick is not None and bytes_per_tick < 1:
         raise FlowError(
-            f"{who}: bytes_per_tick must be at least 1, not {bytes_per_tick}. Or give None for no limit."
+            f"{who}: bytes_per_tick must be at least 1, got {bytes_per_tick}. Give a larger number, or "
+            "None for no limit."
         )
 
 

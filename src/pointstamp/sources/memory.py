@@ -16,12 +16,12 @@ from pointstamp.errors import FlowError
 from pointstamp.rows.schema import fit
 from pointstamp.sources.fingerprint import fingerprint
 from pointstamp.sources.once import AllAtOnce
-from pointstamp.sources.port import Part, Position, Unit, Watch
+from pointstamp.sources.port import Part, Position, SourceBase, Unit, Watch
 from pointstamp.sources.provenance import Identity
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(SourceBase):
     """Batches that are all there from the beginning, each one a unit; a watch is finished when it gave them.
 
     ``name`` is that of the input, for messages. ``epochs`` are those of the batches, in order, if the rows

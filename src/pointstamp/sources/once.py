@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from pointstamp.sources.port import Unit
+from pointstamp.sources.port import Unit, WatchBase
 
 
-class AllAtOnce:
+class AllAtOnce(WatchBase):
     """Gives every unit at the first poll, and is finished then; for one thread."""
 
     def __init__(self, units: Iterable[Unit]) -> None:

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from time import monotonic
 
-from pointstamp.sources.port import Part, Unit
+from pointstamp.sources.port import Part, Unit, WatchBase
 
 
-class VersionWatch:
+class VersionWatch(WatchBase):
     """The versions of a table as units; for one thread, which never waits."""
+
+    is_refreshing: bool
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ from typing import Final
 from pointstamp.sources.folder import Entry, Folder
 from pointstamp.sources.grouping import Grouping, GroupingRules
 from pointstamp.sources.inotify import FolderEvents
-from pointstamp.sources.port import Unit
+from pointstamp.sources.port import Unit, WatchBase
 from pointstamp.sources.wholeness import Settling, State
 
 _LOOK_EVERY_SECONDS: Final = 0.2
@@ -33,7 +33,7 @@ _LOOK_EVERY_SECONDS: Final = 0.2
 class Listing:
     """The new files of a folder that are whole: with rows before markers, in order, the final one last.
 
-    What waits because somebody writes it, or may, is looked at again by the next call.
+    The next call looks again at files that are, or may be, still written.
     """
 
     def __init__(self, folder: Folder, rules: GroupingRules, grouping: Grouping, settling: Settling) -> None:
@@ -90,7 +90,7 @@ class Listing:
         """Whether a file comes after one that is not known to be whole, and must not overtake it.
 
         Where names say the order, what is overtaken is never looked at again. A marker closes the group of
-        what was there before it: not of what is being written, but perhaps of what nobody knows about.
+        what was there before it: not of what is being written, but perhaps of unknown files.
         """
         if self._rules.in_order or name == self._rules.until:
             return self.is_unsure or is_written
@@ -102,8 +102,10 @@ class Listing:
         return {entry.name: entry for entry in listed if self._grouping.is_new(entry.name)}
 
 
-class EventWatch:
+class EventWatch(WatchBase):
     """Units of a local folder, found as the kernel tells of files; for one thread."""
+
+    is_refreshing: bool
 
     def __init__(
         self,
@@ -156,8 +158,10 @@ class EventWatch:
         self._events.close()
 
 
-class ListingWatch:
+class ListingWatch(WatchBase):
     """Units of any folder, found by listing it at an interval; for one thread."""
+
+    is_refreshing: bool
 
     def __init__(
         self,
@@ -216,7 +220,7 @@ class ListingWatch:
             self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-class UpToNow:
+class UpToNow(WatchBase):
     """Units of the files that are there now, and no others; for one thread.
 
     A file that is being written does not count. If it is not known whether a file is whole, it is waited for.

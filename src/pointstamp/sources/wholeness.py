@@ -1,6 +1,6 @@
 """Whether a file is whole, or may still be being written: what can be known now, and what by waiting.
 
-On Linux the kernel is asked for a read lease, which it grants only where nobody has the file open for
+On Linux the kernel is asked for a read lease, which it grants only if no process has the file open for
 writing. It answers the owner of a file and the superuser only, and not for network disks; object stores show
 objects that are whole, and nothing else. Everywhere else it cannot be known: then a file counts as whole when
 neither its size nor its time of change has changed for a while.

@@ -145,7 +145,7 @@ def _parsed(texts: Sequence[bytes], schema: pa.Schema) -> Iterable[pa.RecordBatc
     lines = [text.replace(b"\n", b" ").strip() for text in texts]
     for line in lines:
         if not (line.startswith(b"{") and line.endswith(b"}")):
-            raise ValueError("it is no JSON object")
+            raise ValueError("it is not a JSON object")
     joined = b"\n".join(lines)
     check_utf8(joined)
     # A value for a key that looks like the change of a row is a problem, so that its keys are looked at.

@@ -80,7 +80,7 @@ class PartitionConsumer:
             elif monotonic() > deadline:
                 raise StorageError(
                     f"{who}: Kafka did not send the records from offset {self._next} on within "
-                    f"{ANSWER_SECONDS_MAX:g} seconds. Look whether its brokers can be reached."
+                    f"{ANSWER_SECONDS_MAX:g} seconds. Check that its brokers are reachable."
                 )
             elif self._is_lost:
                 self._go_on_after_loss(start, stop, who, on_lost)

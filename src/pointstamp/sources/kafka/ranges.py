@@ -22,7 +22,7 @@ Place: TypeAlias = tuple[str, int]
 UNKNOWN: Final = -1
 """Stands in a position for the offset of a partition that is not known yet."""
 RECORD_BYTES: Final = 200
-"""About what a record has, for dealing ranges out, where nobody has measured it."""
+"""Assumed size of a record, for assigning ranges, until it has been measured."""
 
 
 class OffsetRange(msgspec.Struct, frozen=True, array_like=True):

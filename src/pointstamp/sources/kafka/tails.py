@@ -33,7 +33,7 @@ class PartitionTails:
         self._at: dict[Place, int] = {}
 
     def stand_at(self, ends: Mapping[Place, int]) -> None:
-        """Wait for what comes after these ends; what lies before them is no news."""
+        """Wait for records after these ends; earlier records are ignored."""
         from confluent_kafka import TopicPartition
 
         behind = max((end - self._at.get(place, end) for place, end in ends.items()), default=0)

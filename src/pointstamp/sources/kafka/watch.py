@@ -32,7 +32,7 @@ from pointstamp.sources.kafka.ranges import (
     units_up_to,
 )
 from pointstamp.sources.kafka.tails import PartitionTails
-from pointstamp.sources.port import Position, Unit
+from pointstamp.sources.port import Position, Unit, WatchBase
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -51,7 +51,7 @@ _GATHER_PAUSES: Final = 5
 """When nothing has come for this part of the time to gather, no more is waited for."""
 
 
-class KafkaWatch:
+class KafkaWatch(WatchBase):
     """The offsets of topics as units; polled by one thread."""
 
     def __init__(self, source: "KafkaSource", position: Position) -> None:
@@ -219,8 +219,9 @@ class KafkaWatch:
             sleep(_PAUSE_SECONDS)  # one that was just made is there in a moment
         if missing and is_first:
             raise SourceError(
-                f"{source.cluster} has no topic {', '.join(map(repr, missing))}. Make it, or name another "
-                "one; a pattern (ps.kafka(..., pattern='orders-.*')) also finds topics that are made later."
+                f"{source.cluster} has no topic {', '.join(map(repr, missing))}. Create it, or name "
+                "another one. A pattern (ps.kafka(..., pattern='orders-.*')) also finds topics that are "
+                "created later."
             )
         new = [
             (topic, each)
