@@ -310,7 +310,7 @@ def test_added_edges_may_carry_a_diff() -> None:
 @pytest.mark.parametrize("diff", [-1, 0, None])
 def test_a_deletion_is_refused_with_the_edge_and_what_to_do(diff: int | None) -> None:
     flow = build("src long, dst long, diff int", diff="diff")
-    said = rf"only be added.*from 5 to 6 has 'diff' {diff} \(1 such rows\).*new run"
+    said = rf"only be inserted.*from 5 to 6 has 'diff' {diff} \(1 such rows\).*new run"
     with pytest.raises(FlowError, match=said):
         feed(flow, {"src": [1, 5], "dst": [2, 6], "diff": [1, diff]})
 

@@ -94,7 +94,7 @@ class GiveNumbers:
             context.send(made)
 
     def _next(self, count: int) -> np.typing.NDArray[np.int64]:
-        """So many numbers that nobody has."""
+        """How many numbers are free."""
         first = self._last + 1
         first += (self._worker - first) % self._workers
         numbers = first + self._workers * np.arange(count)

@@ -17,7 +17,7 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 Values: TypeAlias = npt.NDArray[np.object_]
 
 _STEP: Final = 1 << 32
-"""How far numbers lie apart where nobody is on one side."""
+"""The distance between numbers at an end of the order."""
 _ROOM_MIN: Final = 1 << 8
 """How far they lie apart at least where they were given again."""
 _NUMBER_MAX: Final = 1 << 62

@@ -1,9 +1,9 @@
 """The operator of label propagation: it lets vertices vote round by round, and reports each epoch.
 
 A vertex votes again in round i if its links have changed, or the label of a neighbour in the round before;
-its neighbours hear of the new label in the next round. Who is linked to whom is the same in both directions,
-so the links by which a vertex hears are those along which it tells. Labels are a function of the graph as it
-is now (``round_labels``), so nothing in them depends on the past.
+its neighbors receive the new label in the next round. Links are the same in both directions, so the links by
+which a vertex hears are those along which it tells. Labels are a function of the graph as it is now
+(``round_labels``), so nothing in them depends on the past.
 
 A worker knows the labels of its vertices and of their neighbours.
 """

@@ -9,7 +9,7 @@ of ids are in a set:
 - *followers*: one vertex of another worker for each worker that has vertices with a label of mine.
 
 Whenever the label of a set becomes less, those that lost theirs are told: mine here and now, strangers and
-followers by a fact, after which they are forgotten, for their owners know more. Who comes to have a label
+followers by a fact, after which they are forgotten, for their owners know more. A vertex that gets a label
 that is a stranger follows it: it sends its owner the fact (label, one of mine). So facts with ``other`` less
 than ``vertex`` say that something is less, and facts with a greater one ask to be told when it becomes less.
 A label that is not the last word is answered with a lesser one, by owner after owner; since all of them do

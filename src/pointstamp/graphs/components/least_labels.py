@@ -78,8 +78,8 @@ class LeastLabels:
             return
         if not isinstance(context.epoch, int):
             raise FlowError(
-                f"operator '{context.operator}' needs epochs, which come one after the other, and this flow "
-                f"has times of its own, such as {context.epoch!r}. Use a flow without 'times'."
+                f"operator '{context.operator}' needs epochs, which are totally ordered, but this flow "
+                f"has custom times, such as {context.epoch!r}. Use a flow without 'times'."
             )
         again, labels = context.retain(output="again"), context.retain(output="labels")
         self._waiting[context.time] = _WaitingEdges(again, labels, [batch])

@@ -57,7 +57,7 @@ def aggregated(
         if message is not None:
             sent.append(triplets.select(sql.col(end)[ID].alias(ID), _column(message).alias(_MESSAGE)))
     if not sent:
-        raise FlowError("aggregateMessages needs sendToSrc, sendToDst or both: what is sent to which end.")
+        raise FlowError("aggregateMessages: no message was defined. Give sendToSrc, sendToDst or both.")
     messages = sent[0] if len(sent) == 1 else sent[0].unionAll(sent[1])
     asked = [aggregates] if isinstance(aggregates, str | Column) else list(aggregates)
     return messages.groupBy(ID).agg(*map(_column, asked))

@@ -11,7 +11,7 @@ from pointstamp.graphs.graph import ID
 
 
 def labelled(vertices: DataFrame, made: DataFrame, column: str) -> DataFrame:
-    """The vertices with a label each, as a long: an id, or the place of an id that is no number."""
+    """Return the vertices with a label each, as a long: an integer id, or the rank of any other id."""
     if isinstance(vertices.schema[ID].dataType, IntegralType):
         made = made.withColumn(column, sql.col(column).cast("long"))
     else:

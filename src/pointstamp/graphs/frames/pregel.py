@@ -43,7 +43,10 @@ class Pregel:
     def setMaxIter(self, value: int) -> Self:  # noqa: N802 - GraphFrames' name
         """How many rounds there are; 10, if nothing is said."""
         if value < 1:
-            raise FlowError(f"pregel needs a number of rounds from 1 on, and setMaxIter was given {value!r}.")
+            raise FlowError(
+                f"pregel: setMaxIter needs a number of rounds of 1 or more, got {value!r}. "
+                "Give a larger number."
+            )
         self._rounds = value
         return self
 
@@ -68,8 +71,8 @@ class Pregel:
         """
         if colName in self._columns or colName in self._graph.vertices.columns:
             raise FlowError(
-                f"pregel: withVertexColumn was given '{colName}', and vertices have a column of that name. "
-                "Name the new one otherwise."
+                f"pregel: withVertexColumn cannot add '{colName}', because vertices already have a column "
+                "of that name. Give another name."
             )
         self._columns[colName] = (initialExpr, updateAfterAggMsgsExpr)
         return self
@@ -93,7 +96,8 @@ class Pregel:
         """The vertices after the last round, with their columns and the new ones."""
         if not self._columns or not self._sent or self._aggregate is None:
             raise FlowError(
-                "pregel needs withVertexColumn, sendMsgToSrc or sendMsgToDst, and aggMsgs before it is run."
+                "pregel: withVertexColumn, sendMsgToSrc or sendMsgToDst, and aggMsgs are all required. "
+                "Call them before run()."
             )
         given = self._graph.vertices
         begin = {name: each[0] for name, each in self._columns.items()}

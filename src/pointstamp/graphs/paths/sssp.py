@@ -38,8 +38,8 @@ def weighed_steps(graph: Graph, name: str) -> ps.Table:
     """``src``, ``dst`` and ``length`` of every edge, whose weights are not less than 0."""
     if graph.weight is None:
         raise FlowError(
-            f"'{name}' of {graph} needs weights. Name their column with Graph(..., weight='km'), or use bfs, "
-            "which counts edges."
+            f"'{name}' of {graph}: the edges have no weights. Name their column with Graph(..., "
+            "weight='km'), or use bfs, which counts edges."
         )
     kind = pa.int64() if pa.types.is_integer(graph.links.schema.field(WEIGHT).type) else pa.float64()
     steps = graph.links.select(SRC, DST, name=f"{name}: steps", length=ps.col(WEIGHT).cast(kind))
@@ -62,7 +62,8 @@ def _not_negative(weight: str, steps: pa.RecordBatch) -> pa.RecordBatch:
     if not pc.all(holds, min_count=0).as_py():
         first = steps.filter(pc.invert(holds)).slice(0, 1).to_pylist()[0]
         raise FlowError(
-            f"shortest paths need weights of 0 or more, and the edge from {first[SRC]!r} to {first[DST]!r} "
-            f"has {first[weight]}. Filter such edges out, or move all weights up."
+            f"shortest paths: weights must be 0 or more, but the edge from {first[SRC]!r} to "
+            f"{first[DST]!r} has {first[weight]}. Filter such edges out, or add a constant to all "
+            "weights."
         )
     return steps

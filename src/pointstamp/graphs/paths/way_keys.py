@@ -102,7 +102,7 @@ class WayKeys:
         return distinct(self.vertices.count, to)
 
     def forget(self, slots: Slots) -> None:
-        """These are not reached any more, and rest on nobody."""
+        """These are no longer reached, and depend on no vertex."""
         self._touch(slots)
         self.distance[slots], self.steps[slots], self.parent[slots] = self.greatest, STEPS_MAX, NOBODY
 

@@ -88,7 +88,7 @@ class Ways:
         return self._relaxing.begin_again()
 
     def relax(self, changed: Slots, heard: Slots = NO_SLOTS) -> Told:
-        """Pass keys on until nobody's becomes less; return who has changed, but not who was heard of."""
+        """Relax keys until none decreases; return the vertices that changed, without remote ones."""
         return self._keys.told(self._relaxing.relax(changed, heard))
 
     def take_changes(self) -> tuple[Told, Told]:

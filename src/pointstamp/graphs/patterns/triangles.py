@@ -44,7 +44,8 @@ def _sides(graph: Graph) -> ps.Table:
 def sides_in_join(neighbours: ps.Table) -> ps.Table:
     """``id`` of each vertex that is a corner, with the ``sides`` opposite to it, as a join.
 
-    Neighbours are both ways, each pair once, nobody beside itself, and the same ``sides`` either way.
+    Neighbors are in both directions, each pair once, without self-loops, with the same ``sides`` in either
+    direction.
     """
     return _closed(_arrows(neighbours)).reduce(ID, sides=ps.sum(SIDES), name="triangles: at corners")
 

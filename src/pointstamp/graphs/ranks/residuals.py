@@ -9,8 +9,8 @@ that alone.
 
 What is pushed early goes round as many small changes, some up and some down. So a residual waits until it is
 among the larger ones: in round i all are pushed that exceed 2^-i resets, until that is the tolerance. What
-comes in meanwhile adds up, or cancels out; this halves the work. Which round it is everybody knows, so who
-waits does not depend on who asks.
+comes in meanwhile adds up, or cancels out; this halves the work. All workers know the round, so who waits
+does not depend on who asks.
 
 A share is a function of the rank and the number of links as they are now. So what has come in is exactly the
 sum of shares as they are now, whatever the order in which changes were added up and however often; when all

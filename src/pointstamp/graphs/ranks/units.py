@@ -21,6 +21,6 @@ def check_range(ranks: npt.NDArray[Any], one: int) -> None:
     assert ranks.min(initial=0) >= 0, "shares are never below zero"
     if ranks.max(initial=0) > RANK_MAX:
         raise FlowError(
-            f"pagerank: a rank exceeds {RANK_MAX / one:.0f} times the reset, which is the most "
-            "that can be counted in the units of this tolerance. Give a larger tolerance."
+            f"pagerank: a rank exceeds {RANK_MAX / one:.0f} times the reset, the maximum in units of this "
+            "tolerance. Give a larger tolerance."
         )

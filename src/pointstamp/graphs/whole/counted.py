@@ -35,7 +35,7 @@ class CountedVertices(NamedTuple):
 
 
 class SlotEdges(NamedTuple):
-    """Edges in slots, each once, nobody beside itself."""
+    """Edges in slots, each once, without self-loops."""
 
     src: Slots
     dst: Slots
