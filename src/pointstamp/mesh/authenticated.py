@@ -119,9 +119,7 @@ class AuthenticatedSocket:
         while len(self._unread) >= head:
             size = int.from_bytes(self._unread[:_LENGTH_BYTES], "big")
             if size > MESSAGE_BYTES_MAX:
-                raise UnauthorizedError(
-                    f"a message of {size} bytes was announced; the most is {MESSAGE_BYTES_MAX}."
-                )
+                raise UnauthorizedError(f"a message may have at most {MESSAGE_BYTES_MAX} bytes, got {size}.")
             if len(self._unread) < head + size:
                 break
             code = bytes(self._unread[_LENGTH_BYTES:head])

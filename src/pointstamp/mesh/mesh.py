@@ -16,13 +16,13 @@ Messages of older generations are dropped and counted.
 
 Members meet once. They learn each other's addresses through a channel that they trust (a pipe, Spark's own),
 connect, and say hello. With CURVE (the default for tcp) each side proves that it owns its key and all bytes
-are encrypted; only keys of members are let in, and when all have met nobody is. Unix sockets in a private
+are encrypted; only keys of members are admitted, and none after the rendezvous. Unix sockets in a private
 folder need no keys; their files are removed when all have met. Plain tcp is for measurements: whoever can
 reach the port can speak. Members that listen at tcp may find out that they share a host (``nearby``), and use
 a unix socket in a private folder then, each pair by itself. What strangers can make a member hold is bounded:
 a frame that comes through tcp has at most ``FRAME_BYTES_MAX`` bytes, which hold nothing before they are sent,
 and libzmq drops whoever has not proved its key within thirty seconds. Where the system can do it (Linux), a
-port of tcp answers nobody any more when all have met: however many come, they cost a member no file.
+port of tcp answers no connection after the rendezvous: however many arrive, they cost a member no file.
 """
 
 import os
@@ -97,8 +97,8 @@ class Mesh:
             self._keys = keys or KeyPair.new()
         if not 0 < silence_seconds_max < _NEVER_MS / 1000:
             raise TransportError(
-                f"{self.name} was told to take a peer for dead after {silence_seconds_max} seconds of "
-                "silence; give a number of seconds above 0 and below a day."
+                f"{self.name}: silence_seconds_max must be above 0 and below a day, got "
+                f"{silence_seconds_max}. Give seconds."
             )
         self._depth = LINEAGE.depth
         self._heartbeat_ms = max(1, int(silence_seconds_max * 1000))
@@ -211,8 +211,8 @@ class Mesh:
             if monotonic() > deadline:
                 missing = ", ".join(self._peers.missing)
                 raise TransportError(
-                    f"{self.name} has waited {timeout_seconds:g} seconds for {missing}. Check whether the "
-                    "process runs, and whether its address can be reached from here."
+                    f"{self.name} has waited {timeout_seconds:g} seconds for {missing}. Check that the "
+                    "process runs, and that its address is reachable from this host."
                 )
             self.pause()
 
@@ -252,8 +252,8 @@ class Mesh:
         largest = max(memoryview(body).nbytes for body in bodies)
         if largest > FRAME_BYTES_MAX:
             raise TransportError(
-                f"{self.name} cannot send {largest} bytes at once to {self._names[peer]}; the most is "
-                f"{FRAME_BYTES_MAX}. Let the operator send smaller batches."
+                f"{self.name}: a message to {self._names[peer]} may have at most {FRAME_BYTES_MAX} bytes, "
+                f"got {largest}. Send smaller batches."
             )
 
     def collect(self) -> list[Parcel]:

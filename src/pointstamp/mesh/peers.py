@@ -95,8 +95,8 @@ class Peers:
         if peer is not None:
             raise TransportError(
                 f"{self._names[self._member]} has lost {self._names[peer]}: the connection "
-                f"{self._lost[peer][1]}. Its process has ended, has stopped answering, or is not who it "
-                "should be."
+                f"{self._lost[peer][1]}. Its process has ended, has stopped answering, or has another "
+                "key."
             )
 
     def _patience(self, peer: int) -> float:

@@ -60,5 +60,5 @@ class ZmqTransport:
         self.mesh.flush()
 
     def close(self) -> None:
-        """Say goodbye to everybody and close."""
+        """Say goodbye to all peers and close."""
         self.mesh.close()

@@ -78,9 +78,9 @@ def unseal(frame: bytes | memoryview) -> Envelope:
         if magic == _MAGIC and kind in _KINDS:
             return Envelope(kind, sender, generation, sequence, after)
     raise TransportError(
-        "a message arrived that no worker of this version can have sent: it begins "
-        f"{bytes(frame[:ENVELOPE_BYTES])!r}. Look for another program at this address, and for workers with "
-        "another version of pointstamp."
+        "received a message that no worker of this version can have sent: it begins "
+        f"{bytes(frame[:ENVELOPE_BYTES])!r}. Look for another program at this address, and for workers "
+        "with another version of pointstamp."
     )
 
 
@@ -122,8 +122,8 @@ class TimeFormat:
             else "integers of 64 bits, strings, bytes, floats, booleans, None, and tuples of these"
         )
         raise FlowError(
-            f"the time {time} holds {value!r} of type {kind.__name__}, which cannot travel between processes "
-            f"and come back the same; times there are made of {allowed}. Use one of these as root times."
+            f"the time {time} holds {value!r} of type {kind.__name__}, which does not survive the way "
+            f"between processes; times must consist of {allowed}. Use these for root times."
         )
 
 
@@ -156,8 +156,8 @@ class BatchFormat:
         """The batch as one buffer."""
         if not batch.schema.equals(self.schema):
             raise SchemaError(
-                f"a batch has the schema {batch.schema.to_string()!r}, but the plan says "
-                f"{self.schema.to_string()!r} where it is sent. Send what the operator declares."
+                f"a batch must have the declared schema {self.schema.to_string()!r}, got "
+                f"{batch.schema.to_string()!r}. Send what the operator declares."
             )
         if not self._has_dictionary:
             return batch.serialize()
@@ -249,7 +249,7 @@ class MessageCodec:
         except (TypeError, OverflowError) as error:
             for change in batch.changes:
                 self.times.check(change.time)
-            raise FlowError(f"progress cannot travel between processes: {error}") from error
+            raise FlowError(f"progress cannot be sent between processes: {error}") from error
 
     def _decode_progress(self, sender: WorkerIndex, header: Body) -> ProgressBatch:
         sequence, changes = self._unpack_progress(header)
