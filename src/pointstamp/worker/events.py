@@ -68,7 +68,7 @@ class ActivationEnded(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class ProgressSent(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """A batch of progress went out to everybody."""
+    """A batch of progress was sent to all workers."""
 
     worker: WorkerIndex
     sequence: int
@@ -109,7 +109,7 @@ class FrontiersMoved(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class NotificationAsked(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """An operator asked to be told when a time is complete; a request that it had already is no event."""
+    """An operator requested a notification for a time; a repeated request is not an event."""
 
     worker: WorkerIndex
     operator: OperatorIndex

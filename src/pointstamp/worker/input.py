@@ -54,8 +54,8 @@ class InputHandle:
         time: Time = capability.time if at is None else (at,)
         if at is not None and not self._output.less_equal(capability.time, time):
             raise FlowError(
-                f"input '{self.name}' is at {capability.time[0]} but was sent rows at {at}; rows may be sent "
-                "at its time or later."
+                f"input '{self.name}' is at {capability.time[0]}, got rows at {at}. Send rows at its time "
+                "or later."
             )
         for batch in to_batches(data, output.schema, f"input '{self.name}'", leaves_others=True):
             if batch.num_rows:
@@ -76,14 +76,14 @@ class InputHandle:
             capability = self._held(f"advanced to {time}")
         if self._output.domain.root is EPOCHS and type(time) is not int:
             raise FlowError(
-                f"input '{self.name}' was advanced to {time!r} of type {type(time).__name__}; it is advanced "
-                "to an epoch, which is a Python integer."
+                f"input '{self.name}' can only be advanced to an epoch, got {time!r} of type "
+                f"{type(time).__name__}. Give a Python integer."
             )
         later: Time = (time,)
         if not self._output.less_equal(capability.time, later):
             raise FlowError(
-                f"input '{self.name}' is at {capability.time[0]} but was advanced to {time}; inputs move to "
-                "greater or equal times only."
+                f"input '{self.name}' is at {capability.time[0]} and cannot be advanced to {time}. "
+                "Advance it to a greater or equal time."
             )
         if later != capability.time:
             move_on(self._output, capability, later)
@@ -101,5 +101,5 @@ class InputHandle:
 
     def _held(self, act: str) -> Capability:
         if self._capability is None:
-            raise FlowError(f"input '{self.name}' was {act} after it was closed; nothing can follow a close.")
+            raise FlowError(f"input '{self.name}' was {act} after it was closed. Close it last.")
         return self._capability

@@ -75,7 +75,7 @@ class Instance:
         # What is held for a notification stays held where the operator fails in it.
         self._serving: Request | None = None
         self.on_notified: Callable[[Time], None] | None = None
-        """Is told of every time just before the operator is notified, where somebody takes that down."""
+        """Receives every time just before the operator is notified, if a trace is recorded."""
         # How many calls of its methods there were, how many rows it was given and has sent, and why it is
         # inside of a call; another thread may read them.
         self.calls = 0
@@ -195,7 +195,7 @@ class Instance:
             self.call(self.on_frontier, "when a frontier moved")
 
     def close(self) -> None:
-        """The run is over: capabilities that are still held are nobody's mistake now."""
+        """The run is over: capabilities that are still held are not an error now."""
         for output in self.outputs:
             output.is_over = True
 

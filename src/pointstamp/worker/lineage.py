@@ -2,8 +2,8 @@
 
 A function of the user's may fork. The copy has the sockets, files and state of its parent, so it must not
 continue as a second worker: it would send, commit and publish what its parent does. ``Lineage.depth`` counts
-the forks between the first process of a program and this one. Whoever calls a function of the user's reads it
-before, and calls ``end_copy`` when it differs afterwards: nothing is flushed, sent or written.
+the forks between the first process of a program and this one. A caller of a user's function reads it before,
+and calls ``end_copy`` when it differs afterwards: nothing is flushed, sent or written.
 
 While a worker is served (``children_end_with_us``), processes that its functions fork also end with it, even
 if it is killed: the kernel sends them a signal (Linux), or a thread of theirs notices (elsewhere, or if the

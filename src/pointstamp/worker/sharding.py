@@ -60,7 +60,9 @@ def _numbers(answer: Any, who: str, rows: int) -> npt.NDArray[np.uint64]:  # noq
     if len(answer) != rows:
         raise OperatorError(f"{needed} {len(answer)} of them. Give one for each row, in their order.")
     if answer.null_count:
-        raise OperatorError(f"{needed} {answer.null_count} nulls. Give rows without a key a shard, too.")
+        raise OperatorError(
+            f"{needed} {answer.null_count} nulls. Return a shard for rows without a key, too."
+        )
     if not pa.types.is_integer(answer.type):
         raise OperatorError(f"{needed} {answer.type}. Round or cast to integers.")
     numbers = answer.to_numpy(zero_copy_only=False)

@@ -184,7 +184,7 @@ class Worker:
     def take_rounds(self, through: int) -> dict[int, int]:
         """The last round of a loop that this worker sent to, by epoch, up to one; they are forgotten then.
 
-        Only a worker that takes snapshots counts them: somebody must take them, or they would grow.
+        Only a worker that takes snapshots counts them: without a reader they would grow.
         """
         taken = {epoch: last for epoch, last in self._rounds.items() if epoch <= through}
         self._rounds = {epoch: last for epoch, last in self._rounds.items() if epoch > through}
@@ -250,7 +250,7 @@ class Worker:
 
     @property
     def is_holding(self) -> bool:
-        """Whether it keeps progress to itself that nobody waits for."""
+        """Whether it keeps progress to itself that no other worker waits for."""
         return self.tails is not None and self.tails.is_holding
 
     def send_own(self, name: str, rows: pa.RecordBatch) -> None:
@@ -473,7 +473,7 @@ class Worker:
         """Hold the first capability of every output, let operators start, and give up what none kept.
 
         What a restored operator holds, and what had been sent ahead, comes in place of the first capability
-        in one change: nobody can see progress in between.
+        in one change: no reader can see progress in between.
         """
         if self._log is not None:
             self._log.record(WorkerStarted(self.worker, self.workers))
@@ -527,8 +527,9 @@ class Worker:
             ]
             if not routes:
                 raise RecoveryError(
-                    f"operator '{instance.name}' had sent rows for epoch {ahead.time[0]} to {ahead.target} "
-                    "when it was saved, but is not connected to it any more. Connect the two again."
+                    f"operator '{instance.name}' had sent rows for epoch {ahead.time[0]} to "
+                    f"{ahead.target} when it was saved, but is no longer connected to it. Connect the two "
+                    "again."
                 )
             route, output = routes[0], instance.outputs[ahead.output]
             if (
@@ -537,9 +538,10 @@ class Worker:
                 and self._keeps_state(route.reader.operator)
             ):
                 raise RecoveryError(
-                    f"operator '{instance.name}' had sent rows for epoch {ahead.time[0]} to {ahead.target} "
-                    "without an exchange, but another number of workers saved them: nobody can say whose "
-                    "state they belong to. Start with as many workers as before, or put an exchange between."
+                    f"operator '{instance.name}' had sent rows for epoch {ahead.time[0]} to "
+                    f"{ahead.target} without an exchange, and a different number of workers saved them, "
+                    "so their owner is unknown. Start with as many workers as before, or add an exchange "
+                    "between the two."
                 )
             # It is sent again by the first capability, which is all that the worker holds at this moment.
             self._send_along(route, output, output.domain.minimum(), ahead.time, ahead.batch, changes)
