@@ -26,7 +26,7 @@ Parts: TypeAlias = tuple[tuple[int, int], ...]
 """Batches of progress by worker and number."""
 
 TOP: Final = 0
-"""The root whose sums everybody hears."""
+"""The root whose sums all workers receive."""
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class Activation:
 
 
 class Batches:
-    """The batches of one worker, numbered from its first; those that everybody has heard are forgotten."""
+    """The batches of one worker, numbered from its first; those that all workers have received are freed."""
 
     def __init__(self, first: int = 0, kept: Iterable[Counts] = ()) -> None:
         self._first = first
@@ -92,7 +92,8 @@ class AbstractState:
         self.sums: list[deque[Parts]] = [deque() for _ in everybody]
         """What the sums of each root are made of, those alone that were not taken on yet."""
         self.sums_taken: list[int] = [0] * workers
-        """How many sums of each root were taken on: by the top, or, of the top, by everybody."""
+        """How many sums of each root were taken on: by the top, or, for the top's own sums, by all
+        workers."""
         self.summed: list[int] = [0] * workers
         """How many batches of each worker are in a sum."""
         self.sums_heard: list[int] = [0] * workers
@@ -147,7 +148,7 @@ class AbstractState:
         return done
 
     def send_upd(self, w: int, batch: Counts) -> None:
-        """Worker w tells everybody, itself included, a part of what it has not told yet."""
+        """Worker w sends all workers, itself included, a part of what it has not sent yet."""
         for point, count in batch.items():
             add(self.temp[w], point, -count)
         self.sent[w].append(batch)
@@ -177,7 +178,7 @@ class AbstractState:
         return self.sums[root].popleft()
 
     def sum_heard(self, q: int) -> Parts:
-        """Worker q hears the next sum of the top; what everybody has heard is forgotten."""
+        """Worker q receives the next sum of the top; what all have received is freed."""
         parts = self.sums[TOP][self.sums_heard[q] - self.sums_taken[TOP]]
         self.sums_heard[q] += 1
         while self.sums_taken[TOP] < min(self.sums_heard):

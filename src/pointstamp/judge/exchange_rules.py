@@ -31,7 +31,7 @@ class ExchangeRules(Rules):
     def worker_started(self, event: WorkerStarted) -> None:
         """The first capabilities of all workers exist from the beginning, before any worker starts."""
         if event.workers != self.state.workers:
-            raise ValueError(f"a worker of {event.workers} in a trace of {self.state.workers} workers")
+            raise ValueError(f"expected an event of {self.state.workers} workers, got one of {event.workers}")
 
     # Messages and activations.
 

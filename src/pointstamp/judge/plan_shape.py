@@ -78,7 +78,7 @@ def _ports(plan: Plan) -> tuple[list[PortShape], dict[Port, int]]:
                 name = f"input {i} of '{node.name}'"
                 ports.append(PortShape(name, taker.operator, False, node.input_rounds))
         if node.index in chains.runs_at:
-            assert node.kind is NodeKind.OPERATOR, f"'{node.name}' is no operator and is in a chain"
+            assert node.kind is NodeKind.OPERATOR, f"'{node.name}' is not an operator and is in a chain"
             assert node.declared is None, f"'{node.name}' declares what it does to times and is in a chain"
             continue
         for o in range(len(node.outputs)):

@@ -91,7 +91,7 @@ class Walker:
 
     def __init__(self, shape: Shape, own: OwnTimes | None = None) -> None:
         if shape.has_own_times and own is None:
-            raise ValueError("the flow has times of its own, but nothing was given to compare them with")
+            raise ValueError("the flow has custom times, but no order to compare them with")
         self.shape = shape
         self._own = own
         self.least: Any = 0 if own is None else own.order.minimum()

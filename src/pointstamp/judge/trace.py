@@ -115,7 +115,10 @@ def from_bytes(data: bytes) -> Trace:
     first, _, rest = data.partition(b"\n")
     header = msgspec.json.decode(first, type=Header)
     if header.format != FORMAT:
-        raise UsageError(f"the trace has format {header.format}, but this version reads format {FORMAT}.")
+        raise UsageError(
+            f"expected a trace of format {FORMAT}, got format {header.format}. Read it with "
+            "the version that wrote it."
+        )
     decode = msgspec.json.Decoder(Event).decode
     events = map(decode, rest.split(b"\n")[:-1])
     return Trace(header, tuple(map(_exactly, events) if header.shape.has_own_times else events))
@@ -208,7 +211,7 @@ def describe_event(shape: Shape, event: Event) -> str:
         case ActivationEnded():
             return f"{who} ended an activation with {_changes(shape, event.changes)}"
         case ProgressSent():
-            return f"{who} told everybody, as batch {event.sequence}: {_changes(shape, event.changes)}"
+            return f"{who} told all workers, as batch {event.sequence}: {_changes(shape, event.changes)}"
         case ProgressReceived():
             return f"{who} heard batch {event.sequence} of worker {event.sender}"
         case ProgressSummed():
