@@ -6,7 +6,7 @@ different pairs arrive, who is slow and who stalls, how rows are split and dealt
 advance, and how often progress is told. The same flow, inputs and seed give the same events in any process.
 
 A run is bounded: it ends where nothing can happen any more, or where an operator fails, or at a limit. There
-is no simulated storage, because no worker asks for any.
+is not simulated: storage, because no worker asks for it.
 """
 
 import gc

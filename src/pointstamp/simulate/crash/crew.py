@@ -127,7 +127,7 @@ class MemberPlace:
     is_idle: bool = False
 
     def die(self) -> None:
-        """Lose everything that is in memory; what is held is nobody's mistake."""
+        """Lose everything that is in memory; held capabilities are not an error."""
         self.is_alive = False
         if self.member is not None:
             self.member.close()

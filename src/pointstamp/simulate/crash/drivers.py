@@ -31,7 +31,7 @@ _SLEEP_TICKS_MAX: Final = 400
 
 
 class FoundError(BaseException):
-    """What went wrong while a driver slept; nobody in between may handle it."""
+    """What failed while a driver slept; no code in between may handle it."""
 
     def __init__(self, found: Exception) -> None:
         super().__init__(str(found))

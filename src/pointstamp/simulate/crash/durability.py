@@ -18,7 +18,7 @@ import msgspec
 import pyarrow as pa
 
 from pointstamp.errors import InternalError, StorageError
-from pointstamp.sinks.port import Epochs, Staged
+from pointstamp.sinks.port import Epochs, PublisherBase, SinkBase, Staged, WriterBase
 from pointstamp.topology.domain import Time
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class Durability:
         self.before = _nothing
 
     def _unacknowledged(self, act: Callable[[], object], unsure: Callable[[], None] | None) -> None:
-        """Done all the way, or seen by everybody and not yet on the disk."""
+        """Durable, or visible to all and not yet on the disk."""
         if unsure is not None and self.draw(2):
             unsure()
         else:
@@ -109,7 +109,7 @@ class StoredCommit(msgspec.Struct, frozen=True):
     staged: tuple[Staged, ...]
 
 
-class SimulatedSink:
+class SimulatedSink(SinkBase, PublisherBase):
     """Where everything that is published ends, with what was staged for it."""
 
     def __init__(self, durability: Durability) -> None:
@@ -213,7 +213,7 @@ class SimulatedSink:
         if number < len(self.commits):
             if self.commits[number] != commit:
                 raise InternalError(
-                    f"commit {number} was published with {self.commits[number]} and now with {commit}."
+                    f"commit {number} was published with {self.commits[number]}, got {commit}."
                 )
             return
         if number > len(self.commits):
@@ -237,7 +237,7 @@ class SimulatedSink:
         self.commits.append(commit)
 
 
-class SimulatedWriter:
+class SimulatedWriter(WriterBase):
     """Stages what one worker has found, in one generation."""
 
     def __init__(self, sink: SimulatedSink, worker: int, generation: int) -> None:

@@ -53,7 +53,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """What is kept and dropped of a run, and why it is no explanation if ``flaw`` says so."""
+    """What is kept and dropped of a run, and in ``flaw`` why it does not explain the output."""
 
     moves: tuple[Judged, ...]
     kept_to: tuple[tuple[int, int, int], ...]

@@ -34,14 +34,14 @@ from pointstamp.simulate.crash.columns import (
     with_columns,
 )
 from pointstamp.simulate.feed import SPLITS_MAX, FedItem, Items, split
-from pointstamp.sources.port import Part, Position, Unit
+from pointstamp.sources.port import Part, Position, SourceBase, Unit, WatchBase
 
 _UNITS_PER_TICK: Final = (1, 1, 2, None)
 _SIZES: Final = (1, 2, 3, 5, 8)
 
 
 @dataclass(slots=True)
-class SimulatedSource:
+class SimulatedSource(SourceBase):
     """One input; ``found`` counts the units that can be found by now, and is moved by the world."""
 
     name: str
@@ -89,7 +89,7 @@ class SimulatedSource:
 
 
 @dataclass(slots=True)
-class SimulatedWatch:
+class SimulatedWatch(WatchBase):
     """Gives the units that the world has let be found."""
 
     source: SimulatedSource
@@ -177,7 +177,7 @@ class Feed:
     def unfound(self, *, is_last_due: bool, is_quiet: bool) -> list[SimulatedSource]:
         """The sources that have more to find; the last units of one that waits only when that is due.
 
-        Where there are lanes, only when nobody has anything to do besides.
+        With lanes, only when no worker has other work.
         """
         return [
             source

@@ -3,7 +3,7 @@
 The events of each generation are judged by themselves: a restored generation begins with the counts of the
 protocol, and its first changes bring what was saved. With them go the rules of snapshots
 (``pointstamp.judge.cut_rules``), the same that judge a running query: what an operator has left when it is
-saved, what it has seen, and that an epoch is committed when everybody has saved it.
+saved, what it has seen, and that an epoch is committed when all workers have saved it.
 
 Generations live beside each other for a while, so they are judged in the order in which things happened. Only
 commits concern all of them: they are numbered in the journal, and later ones are of later epochs. When a

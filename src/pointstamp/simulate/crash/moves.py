@@ -3,7 +3,7 @@
 A move is one perf_op of the models: what an operator pulled, was told, sent and kept, up to the end of its
 activation. Its epoch is that of what it was about: the messages that it pulled and the times of which it was
 told; where there are none, the earliest time for which it gave a capability up or sent something. What a
-move leaves for later epochs does not count. Progress is no move: it is made up where it is needed.
+move leaves for later epochs does not count. Progress is not a move: it is generated where it is needed.
 
 The first moves of a worker are its start; those of a restored one say what it was restored to.
 """

@@ -61,6 +61,4 @@ def _found(world: CrashWorld, name: str) -> Savepoint:
         if savepoint.name == name and savepoint.commits[-1].epoch >= epoch:
             return savepoint
     there = ", ".join(f"'{each.name}' of epoch {each.commits[-1].epoch}" for each in savepoints) or "none"
-    raise RecoveryError(
-        f"savepoint '{name}' was taken at epoch {epoch}, but in the journal there is {there}."
-    )
+    raise RecoveryError(f"savepoint '{name}' was taken at epoch {epoch}, but the journal has {there}.")

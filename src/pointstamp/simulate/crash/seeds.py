@@ -54,8 +54,8 @@ class CrashSimulator(Simulator):
     ) -> None:
         if has_own_times(plan):
             raise FlowError(
-                f"flow '{plan.name}' has times of its own, but snapshots are taken at epochs: a flow that "
-                "must survive crashes needs epochs for its times. Leave --crashes out, or use epochs."
+                f"flow '{plan.name}' has custom times, but snapshots need epochs, so crashes cannot be "
+                "simulated. Leave --crashes out, or use epochs."
             )
         super().__init__(plan, inputs, file=file, steps_max=steps_max)
         self._operators = [int(node.index) for node in plan.nodes if not node.kind.is_door]

@@ -34,7 +34,7 @@ _LANES_MAX: Final = 3
 
 
 class Doom(NamedTuple):
-    """After how many operations somebody dies, and whether the last is done."""
+    """After how many operations a process dies, and whether the last is done."""
 
     after: int
     is_late: bool

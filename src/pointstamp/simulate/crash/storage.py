@@ -3,10 +3,10 @@
 What is acknowledged is durable. What is not may be whole, absent, or begun:
 
 - a writer that is killed before its object has its name leaves nothing under it: what it had written, up to
-  any byte, is a new file with a name of its own, which nobody lists or reads;
+  any byte, is a new file with a name of its own, which is neither listed nor read;
 - one that is killed after that, or that gets no answer, leaves it whole, but perhaps not yet on the disk: it
-  is seen by everybody, and if the power fails before the folder goes to the disk, it is gone; AlreadyStored
-  and ``sync`` make it sure;
+  is visible to all, and if the power fails before the folder goes to the disk, it is gone; AlreadyStored and
+  ``sync`` make it sure;
 - a deletion is never made durable: where the power fails, what was deleted may be there again.
 
 All of it is within the promises of ``pointstamp.storage.port``. Not here: objects that lie torn under their

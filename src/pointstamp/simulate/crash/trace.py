@@ -73,7 +73,10 @@ def load_crashes(path: Path) -> CrashTrace:
             "FLOW.py --crashes 0-4 --trace FILE."
         ) from error
     if header.format != FORMAT:
-        raise UsageError(f"{path} has the format {header.format!r}, but this version reads {FORMAT!r}.")
+        raise UsageError(
+            f"{path}: expected format {FORMAT!r}, got {header.format!r}. Read it with the "
+            "version that wrote it."
+        )
     return CrashTrace(header, happened)
 
 
