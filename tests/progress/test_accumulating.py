@@ -98,7 +98,7 @@ def test_a_gap_a_repetition_and_a_stranger_are_errors() -> None:
     root.receive(ProgressBatch(WorkerIndex(0), 0, ()))
     with pytest.raises(ProgressError, match="expected batch 1: a batch was delivered twice"):
         root.receive(ProgressBatch(WorkerIndex(0), 0, ()))
-    with pytest.raises(ProgressError, match="worker 1, which is neither above nor below it"):
+    with pytest.raises(ProgressError, match="worker 1, which is not its neighbor in the broadcast tree"):
         view(2).receive(ProgressBatch(WorkerIndex(1), 0, ()))
 
 

@@ -2,8 +2,8 @@
 
 With ``DirectBroadcast`` every batch of W workers is W messages. Here a worker sends its batch to the root of
 its host; that root adds up what its members send and sends the sum to the top; the top adds up what the
-roots send and sends each sum down to everybody, through the roots (Murray et al. 2013, Naiad, section 3.3). A
-root is a worker like the others: the first of its host; the top is worker 0.
+roots send and sends each sum down to all workers, through the roots (Murray et al. 2013, Naiad, section 3.3).
+A root is a worker like the others: the first of its host; the top is worker 0.
 
 *Why it is safe.* A batch is everything that its worker had to tell, so any delay of a batch is a delay on its
 queue in the exchange protocol. A sum holds whole batches, of each sender the next ones in order, and reaches
@@ -19,7 +19,7 @@ back, no frontier passes what exists; ``pointstamp_models.spec.accumulating`` ch
 
 The second rule must not be used below the top: two roots could each wait for the other to take the last one
 away. When nothing moves, every view has the frontier of what truly exists: each minimal pointstamp of V is
-held back by nobody but the top, which holds it only while it exists, and all else that is held lies above.
+held back only by the top, which holds it only while it exists, and all else that is held lies above.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -71,7 +71,7 @@ class AccumulatingBroadcast:
 
     def __init__(self, worker: WorkerIndex, tree: BroadcastTree, tracker: Tracker) -> None:
         if not 0 <= worker < tree.workers:
-            raise ProgressError(f"worker {worker} cannot be one of {tree.workers} workers, numbered from 0.")
+            raise ProgressError(f"worker must be a number from 0 to {tree.workers - 1}, got {worker}.")
         self.worker = worker
         self.on_told: OnTold | None = None
         self.on_summed: OnSummed | None = None
@@ -150,8 +150,8 @@ class AccumulatingBroadcast:
             return batch.changes
         if batch.sender not in self._expected:
             raise ProgressError(
-                f"worker {self.worker} received progress from worker {batch.sender}, which is neither above "
-                "nor below it in the broadcast. All workers must be told the same hosts."
+                f"worker {self.worker} received progress from worker {batch.sender}, which is not its "
+                "neighbor in the broadcast tree. Give all workers the same list of hosts."
             )
         self._add(batch)
         self._is_fresh = self._has_come = True
@@ -175,7 +175,7 @@ class AccumulatingBroadcast:
             parts.append((batch.sender, batch.sequence))
 
     def _send_sum(self, out: list[tuple[WorkerIndex, ProgressBatch]]) -> None:
-        """Send the sum up; or, at the top, down to everybody."""
+        """Send the sum up; or, at the top, down to all workers."""
         changes = tuple(Change(point.location, point.time, count) for point, count in self._sum.drain())
         batch = ProgressBatch(self.worker, self._summed, changes)
         if self.on_summed is not None:

@@ -8,7 +8,7 @@ from pointstamp.errors import FlowError
 from pointstamp.progress.accumulating import BroadcastTree
 
 BroadcastKind: TypeAlias = Literal["direct", "accumulating"]
-"""To everybody at once, or along a tree of roots that add up."""
+"""To all workers at once, or along a tree of roots that accumulate."""
 
 BROADCAST_KINDS: Final = ("direct", "accumulating")
 
@@ -26,8 +26,8 @@ def check_broadcast(kind: str | None, flow: str) -> BroadcastKind | None:
         return "accumulating"
     known = " or ".join(f"'{each}'" for each in BROADCAST_KINDS)
     raise FlowError(
-        f"flow '{flow}' was given broadcast={kind!r}; it is {known}, or None, which leaves it to the number "
-        "of workers."
+        f"flow '{flow}': broadcast must be {known} or None, got {kind!r}. None chooses by the number of "
+        "workers."
     )
 
 

@@ -13,7 +13,7 @@ class DirectBroadcast:
 
     def __init__(self, worker: WorkerIndex, workers: int) -> None:
         if not 0 <= worker < workers:
-            raise ProgressError(f"worker {worker} cannot be one of {workers} workers, numbered from 0.")
+            raise ProgressError(f"worker must be a number from 0 to {workers - 1}, got {worker}.")
         self.worker = worker
         self.workers = workers
         self._pending = SignedMultiset()
@@ -55,7 +55,7 @@ class DirectBroadcast:
         """Accept the next batch of its sender; a gap or a repetition raises ProgressError."""
         if not 0 <= batch.sender < self.workers:
             raise ProgressError(
-                f"worker {self.worker} received progress from worker {batch.sender}, but there are "
+                f"worker {self.worker} received progress from worker {batch.sender}, but the run has "
                 f"{self.workers} workers."
             )
         expected = self._expected[batch.sender]

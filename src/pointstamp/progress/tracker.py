@@ -114,8 +114,8 @@ class Tracker:
         """The frontier of a port as it is after the last propagation; do not keep or change the list."""
         if not self._readable:
             raise ProgressError(
-                f"the frontier of {self.graph.describe(location)} was read before or during a propagation; "
-                "frontiers are read between propagations only."
+                f"the frontier of {self.graph.describe(location)} was read before or during a "
+                "propagation. Read frontiers between propagations only."
             )
         return self._implications[location].frontier
 

@@ -1,8 +1,8 @@
 """One worker's view of progress: a broadcast and a tracker, joined as in the combined tracker.
 
 Every output starts with one capability per worker at the least time of its domain, and every worker knows
-it: the counts begin with the number of workers, and nobody reports that start (Brun et al. 2021,
-section 6). A worker's own changes reach its tracker through its own batches, like everybody else's.
+it: the counts begin with the number of workers, and no worker reports that start (Brun et al. 2021, section
+6). A worker's own changes reach its tracker through its own batches, like the others'.
 
 This is a state machine without I/O: whoever drives it carries the batches from ``flush`` to ``receive``.
 """
@@ -60,7 +60,7 @@ class ProgressView:
         return self._broadcast.has_relay()
 
     def unsent(self) -> tuple[Change, ...]:
-        """What this worker has done and told nobody yet."""
+        """What this worker has done and not sent yet."""
         return self._broadcast.unsent()
 
     def propagate(self) -> list[Location]:
@@ -72,7 +72,7 @@ class ProgressView:
 
 
 def initial_changes(graph: OperatorGraph, workers: int) -> list[Change]:
-    """The counts that everybody starts with: at each output, one least time for each worker."""
+    """The initial counts of all workers: at each output, one least time for each worker."""
     return [
         Change(Location(number), graph.domains[number].minimum(), workers)
         for number, port in enumerate(graph.ports)
