@@ -280,7 +280,9 @@ def test_results_are_whole_where_a_forgery_is_refused_and_the_operator_goes_on(f
     def act(context: ps.Context, held: Any) -> None:  # noqa: ANN401
         false = make(held)
         for use in USES.values():
-            with pytest.raises(CapabilityError):
+            with pytest.raises(
+                CapabilityError, match="altered or copied, and its operator holds no such right"
+            ):
                 use(context, false)
         false.drop()
 

@@ -40,7 +40,7 @@ class Authority:
         self.can_be_notified = True
         """Whether the operator has a method that a notification could call."""
         self.on_asked: Callable[[Time], None] | None = None
-        """Is told of every new request for a notification, where somebody takes that down."""
+        """Receives every new request for a notification, if a trace is recorded."""
         self.regained: list[Capability] = []
         self.input: InputState | None = None
         self.time: Time | None = None
@@ -62,9 +62,9 @@ class Authority:
             each.drop()
         if left and must_regain:
             raise FlowError(
-                f"operator '{self.operator}' held capabilities for {times} when it was saved and has not "
-                "taken them back. Call context.regained() in restore() or on_restore(), and drop what is not "
-                "needed any more."
+                f"operator '{self.operator}' held capabilities for {times} when it was saved, but did not "
+                "regain them. Call context.regained() in restore() or on_restore(), and drop those that "
+                "are no longer needed."
             )
 
     def is_notifiable(self, time: Time) -> bool:
@@ -171,6 +171,5 @@ class Authority:
                 return after
         raise CapabilityError(
             f"operator '{self.operator}' sent on output '{port.name}' while it was handling input "
-            f"'{origin.name}', but declares no way from that input to that output. Declare a summary for the "
-            "two."
+            f"'{origin.name}', but declares no summary from that input to that output. Declare one."
         )

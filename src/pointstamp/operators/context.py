@@ -59,8 +59,8 @@ class Context:
         time = self._authority.time
         if time is None:
             raise FlowError(
-                f"operator '{self.operator}' asked for the time outside of a message or notification; "
-                "there is none then. Use the time of a capability."
+                f"operator '{self.operator}' read the time outside of a message or notification, where "
+                "none is defined. Use the time of a capability."
             )
         return time
 
@@ -131,13 +131,13 @@ class Context:
                 domain.check(wanted, f"operator '{self.operator}' asked to be notified at")
             if not domain.less_equal(now, wanted):
                 raise CapabilityError(
-                    f"operator '{self.operator}' asked at {now} to be notified at {wanted}, which is not "
-                    f"later; ask for {now} or a greater time."
+                    f"operator '{self.operator}' requested at {now} a notification at {wanted}, which is "
+                    f"not later. Request one at {now} or a greater time."
                 )
         if not authority.can_be_notified:
             raise FlowError(
-                f"operator '{self.operator}' asked at {now} to be notified at {wanted}, but has no method "
-                "on_notify to be called then; it would wait for ever. Give it one."
+                f"operator '{self.operator}' requested at {now} a notification at {wanted}, but has no "
+                "method on_notify to receive it. Define on_notify."
             )
         authority.ask(domain.sort_key(wanted), wanted)
 

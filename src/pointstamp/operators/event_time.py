@@ -7,7 +7,7 @@ of them know the same. Nobody guesses, no clock is asked, and who reads the rows
 bounds.
 
 A row is *late* if its event time lies before the bound of the epochs before its own. A row without an event
-time is never late. Whoever waits for several streams goes by the least of their bounds, and there is none
+time is never late. An operator with several streams uses the least of their watermarks, and there is none
 before each of them has had a row.
 
 A stream may be said to be silent in an epoch: that is told in place of a greatest event time, and stands in

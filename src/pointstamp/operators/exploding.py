@@ -75,9 +75,11 @@ def exploding(
     check_columns(who, schema, [column])
     kind = schema.field(column).type
     if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
-        raise SchemaError(f"{who}: '{column}' is {kind}, and no list. It has {shown(schema)}.")
+        raise SchemaError(f"{who}: column '{column}' must be a list, got {kind}. It has {shown(schema)}.")
     if position is not None and position in schema.names:
-        raise SchemaError(f"{who}: there is a column '{position}' already. Name the position differently.")
+        raise SchemaError(
+            f"{who}: the column '{position}' already exists. Choose another name for position=."
+        )
     fields = [pa.field(each.name, kind.value_type) if each.name == column else each for each in schema]
     extra = [] if position is None else [pa.field(position, pa.int64())]
     return ExplodePlan(column, is_outer, position, pa.schema([*fields, *extra, *last]))

@@ -103,7 +103,7 @@ class OutputState:
             del self.held[time]
 
     def _lose(self, right: Right) -> str | None:
-        """Strike a right whose object was collected; what somebody is to be told, once."""
+        """Strike a right whose object was collected; return what to report, once."""
         # The collector runs where it pleases, also between two steps of this very record.
         if self.rights.pop(right.number, None) is None or self.is_over:
             return None

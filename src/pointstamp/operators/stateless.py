@@ -124,8 +124,8 @@ def rows_of_rows(
         made = function(row)
         if not isinstance(made, Iterable):
             raise SchemaError(
-                f"operator '{operator}': the function must give dictionaries, in a list or by yield, but "
-                f"gave {type(made).__name__}. For no rows, give an empty list."
+                f"operator '{operator}': the function must return a list of dictionaries, or yield them, "
+                f"got {type(made).__name__}. For no rows, return an empty list."
             )
         rows.extend(made)
     return [dict(row) if isinstance(row, Mapping) else row for row in rows]

@@ -47,7 +47,8 @@ def windowing(
     for name in names:
         if name in schema.names or names[0] == names[1]:
             raise SchemaError(
-                f"{who} would have the column '{name}' twice. Say start= and end= for others, or rename it."
+                f"{who}: the column '{name}' already exists. Choose other names with start= and end=, or "
+                "rename it."
             )
     gives = event_time_type(who, found)
     return Windowing(at, windows, pa.schema([*schema, *(pa.field(name, gives) for name in names)]))
