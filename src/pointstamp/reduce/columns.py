@@ -96,8 +96,8 @@ class _ArrowObjects:
             return pa.array(column, self.kind)
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise FlowError(
-                f"{who} is declared in state_types() as {self.kind}, but holds something else: {error}. "
-                "Declare the type of what it holds."
+                f"{who} is declared in state_types() as {self.kind}, but holds another type: {error}. "
+                "Declare the type of its value."
             ) from error
 
     def from_arrow(self, who: str, array: pa.Array) -> Column:

@@ -121,8 +121,8 @@ class Groups:
         expected = self._saved_schema()
         if table.schema != expected:
             raise RecoveryError(
-                f"operator '{operator}' needs saved groups with {_shown(expected)}, but the saved ones "
-                f"have {_shown(table.schema)}. Resume with the aggregates that were saved, or begin without "
+                f"operator '{operator}' needs saved groups with {_shown(expected)}, got "
+                f"{_shown(table.schema)}. Resume with the aggregates that were saved, or start without "
                 "the snapshot."
             )
         for batch in table.to_batches():
@@ -138,7 +138,7 @@ class Groups:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _saved_schema(self) -> pa.Schema:
-        """The key columns, and under the name of each aggregate, which is no key's, its state."""
+        """The key columns, and the state of each aggregate under its name, which is not a key's."""
         keys = [self.reduction.result.field(key) for key in self.reduction.keys]
         return pa.schema([*keys, *(pa.field(name, state.saved_type) for name, state in self.states.items())])
 

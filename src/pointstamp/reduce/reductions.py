@@ -38,14 +38,14 @@ def reduced_schema(
     for key in keys:
         if key not in schema.names:
             have = ", ".join(f"'{field.name}' {field.type}" for field in schema)
-            raise SchemaError(f"{who} needs the key column '{key}'; there are {have}.")
+            raise SchemaError(f"{who} needs the key column '{key}', got {have}. Name one of these.")
         codec_of(schema.field(key), KeyIndex)
         fields.append(schema.field(key))
     for name, aggregation in aggregates.items():
         fields.append(pa.field(name, bind(who, name, aggregation, schema).result_type))
     names = [field.name for field in fields]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise SchemaError(f"{who} would have the column '{twice[0]}' twice. Name the aggregate differently.")
+        raise SchemaError(f"{who}: the column '{twice[0]}' already exists. Give the aggregate another name.")
     return pa.schema(fields)
 
 

@@ -136,7 +136,10 @@ def _fitted(made: Any, wanted: pa.DataType, size: int, who: str) -> pa.Array:  #
         fitted = made if isinstance(made, pa.Array) else pa.array(made, wanted)
         fitted = fitted if fitted.type == wanted else fitted.cast(wanted)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise SchemaError(f"{who} promised {wanted}, but made something else: {error}") from error
+        raise SchemaError(f"{who} must return {wanted}, got another type: {error}") from error
     if len(fitted) != size:
-        raise SchemaError(f"{who} must make one result for each of {size} keys, but made {len(fitted)}.")
+        raise SchemaError(
+            f"{who} must return one result for each of {size} keys, got {len(fitted)}. "
+            "Return one per key, in their order."
+        )
     return fitted
