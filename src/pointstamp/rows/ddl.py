@@ -108,8 +108,8 @@ def type_to_ddl(data_type: pa.DataType, where: str = "a value") -> str:
     if pa.types.is_struct(data_type):
         return f"struct<{_fields_to_ddl(list(data_type), ': ', where + '.')}>"
     raise SchemaError(
-        f"'{where}' has the type {data_type}, for which a schema string has no name. "
-        f"Cast it to one of: {_KNOWN}."
+        f"'{where}' has the type {data_type}, which a schema string cannot express. Cast it to one of: "
+        f"{_KNOWN}."
     )
 
 
@@ -135,8 +135,8 @@ def _field_to_ddl(field: pa.Field, between: str, where: str) -> str:
 def _nullable_to_ddl(field: pa.Field, where: str) -> str:
     if not field.nullable:
         raise SchemaError(
-            f"'{where}' is never null, which a schema string cannot say of elements and map values. "
-            "Make it nullable, or keep the pyarrow.Schema itself."
+            f"'{where}' is not nullable, which a schema string cannot express for elements and map "
+            "values. Make it nullable, or use the pyarrow.Schema itself."
         )
     return type_to_ddl(field.type, where)
 

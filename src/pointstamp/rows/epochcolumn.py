@@ -74,7 +74,7 @@ def check_type(given: pa.DataType, column: str, who: str) -> None:
     """Refuse an epoch column whose values are not integers."""
     if not pa.types.is_integer(given):
         raise SchemaError(
-            f"{who}: the epoch column '{column}' must be an integer but is {given}. {_way_out(given, column)}"
+            f"{who}: the epoch column '{column}' must be an integer, got {given}. {_way_out(given, column)}"
         )
 
 
@@ -123,12 +123,20 @@ def by_epoch(
 
 def _distinct(epochs: Any, column: str, who: str) -> list[int]:  # noqa: ANN401 - an array, in chunks or not
     if epochs.null_count:
-        raise SchemaError(f"{who}: the epoch column '{column}' has nulls; every row needs an epoch.")
+        raise SchemaError(
+            f"{who}: the epoch column '{column}' has nulls, but every row needs an epoch. "
+            "Fill or filter them."
+        )
     numbers: list[int] = sorted(pc.unique(epochs).to_pylist())
     if numbers and numbers[0] < 0:
-        raise SchemaError(f"{who} has a row of epoch {numbers[0]}; epochs begin at 0.")
+        raise SchemaError(
+            f"{who}: epochs must be 0 or more, got a row of epoch {numbers[0]}. Filter or shift such rows."
+        )
     if numbers and numbers[-1] > EPOCH_MAX:
-        raise SchemaError(f"{who} has a row of epoch {numbers[-1]}; epochs end at {EPOCH_MAX}.")
+        raise SchemaError(
+            f"{who}: epochs must be at most {EPOCH_MAX}, got a row of epoch {numbers[-1]}. "
+            "Filter or shift such rows."
+        )
     return numbers
 
 
