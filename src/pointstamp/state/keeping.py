@@ -54,7 +54,7 @@ class KnowsLargestKeys(KeepsRows, Protocol):
 
 
 def kept_by(operator: Any) -> dict[str, KeptRows]:  # noqa: ANN401 - whatever a user's operator is
-    """What an operator keeps, by name; nothing if nobody can say.
+    """What an operator keeps, by name; empty if it is unknown.
 
     >>> class Kept:
     ...     kept_rows = KeptRows(3, 24)
@@ -70,7 +70,7 @@ def kept_by(operator: Any) -> dict[str, KeptRows]:  # noqa: ANN401 - whatever a 
 
 
 def largest_keys_by(operator: Any, most: int) -> dict[str, list[KeyRows]]:  # noqa: ANN401 - as above
-    """The largest keys of what an operator keeps, by the names of ``kept_by``, where somebody can say."""
+    """The largest keys of what an operator keeps, by the names of ``kept_by``, if they are known."""
     return {
         name: found
         for name, each in _keepers(operator)

@@ -54,8 +54,8 @@ def memory_limit(size: int | str, folder: str | os.PathLike[str] | None, flow: s
     unit = None if found is None else _UNITS.get(found[2].lower())
     if found is None or unit is None or isinstance(size, bool) or float(found[1]) <= 0:
         raise FlowError(
-            f"flow '{flow}' was given the memory limit {size!r}; it is a number of bytes, or a text such as "
-            "'512MB', '2 GB' or '64MiB', and more than nothing."
+            f"flow '{flow}': the memory limit must be a positive number of bytes, or a text such as "
+            f"'512MB', '2 GB' or '64MiB', got {size!r}. Give one of these."
         )
     return MemoryLimit(
         max(int(float(found[1]) * unit), 1), None if folder is None else os.path.abspath(folder)
@@ -141,6 +141,6 @@ def _folder(limit: MemoryLimit, flow: str) -> str:
             return given
     except OSError as error:
         raise StorageError(
-            f"flow '{flow}' is to write what is beyond its memory limit to the folder '{given}', but nothing "
-            f"can be written there: {error.strerror}. Name a folder that every worker can write to."
+            f"flow '{flow}': the folder '{given}' for spilled state is not writable: {error.strerror}. "
+            "Name a folder that every worker can write to."
         ) from error

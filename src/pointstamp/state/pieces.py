@@ -90,8 +90,8 @@ def merged(pieces: Sequence[Piece]) -> pa.Table:
     begin = max((number for number, piece in enumerate(pieces) if piece.is_whole), default=None)
     if begin is None:
         raise RecoveryError(
-            f"the saved state has {len(pieces)} pieces, and all of them hold changes only; one must be "
-            "whole. Restore from a snapshot whose first piece is still stored."
+            f"the saved state has {len(pieces)} pieces, all of them incremental; one must be complete. "
+            "Restore from a snapshot whose first piece still exists."
         )
     counting = pieces[begin:]
     if len(counting) == 1:
