@@ -48,7 +48,7 @@ def test_every_lengthening_is_found(tail: bytes) -> None:
 
 @pytest.mark.parametrize("foreign", [b"PK\3\4 a zip", b'{"json": 1}', b"\x93NUMPY"])
 def test_a_foreign_file_is_refused(foreign: bytes) -> None:
-    with pytest.raises(StorageError, match="'a' was not written by pointstamp: a snapshot was expected"):
+    with pytest.raises(StorageError, match="'a' was not written by pointstamp: expected a snapshot"):
         unseal(foreign, "snapshot", "a")
 
 
@@ -67,7 +67,7 @@ def test_another_version_is_refused(its: int, words: str) -> None:
 
 def test_an_object_in_the_place_of_another_is_refused_with_both() -> None:
     sealed = seal(b"x", "snapshot", "parts/7", owner="q")
-    with pytest.raises(StorageError, match="'parts/8' holds what was written as 'parts/7'"):
+    with pytest.raises(StorageError, match="'parts/8' contains the object that was written as 'parts/7'"):
         unseal(sealed, "snapshot", "parts/8", owner="q")
     with pytest.raises(StorageError, match="'parts/7' belongs to 'q', but one of 'other' was expected"):
         unseal(sealed, "snapshot", "parts/7", owner="other")

@@ -69,6 +69,6 @@ class MemoryStorage:
 
     def __reduce__(self) -> NoReturn:
         raise StorageError(
-            "a MemoryStorage stays in its process: another process would get a copy, not the same objects. "
-            "Use a folder that all processes reach: LocalStorage, or storage_at with an address."
+            "a MemoryStorage cannot be sent to another process, which would get a copy of it. Use a "
+            "folder that all processes share: LocalStorage, or storage_at with an address."
         )

@@ -41,11 +41,10 @@ def check_exclusive(storage: Storage) -> None:
         won = race.won[name]
         if len(won) != 1:
             raise StorageError(
-                f"{storage.address} does not keep what a checkpoint and an output rest on: {RACERS} writers "
-                f"created the same new object at the same time, and {len(won)} of them were told that they "
-                "had created it. Two drivers would not be told apart. Use a store that honours conditional "
-                "writes (If-None-Match: *), as Amazon S3, Google Cloud Storage and Azure do, or a local disk "
-                "or HDFS."
+                f"{storage.address} does not support exclusive creation, which checkpoints and outputs "
+                f"need: {RACERS} writers created the same new object at the same time, and {len(won)} of "
+                "them succeeded. Use a store with conditional writes (If-None-Match: *), such as Amazon "
+                "S3, Google Cloud Storage or Azure, or a local disk or HDFS."
             )
 
 

@@ -27,8 +27,8 @@ def check_name(name: str) -> str:
     """
     if any(not part or part.startswith(".") for part in name.split("/")) or "\0" in name:
         raise StorageError(
-            f"an object cannot be named '{name}'. A name is relative, with '/' between its parts, none of "
-            "which is empty or begins with a dot, as in 'journal/000000000042'."
+            f"'{name}' is not a valid object name. Use a relative name with '/' between its parts, none "
+            "of which is empty or begins with a dot, such as 'journal/000000000042'."
         )
     return name
 
