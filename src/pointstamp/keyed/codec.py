@@ -92,8 +92,8 @@ def codec_of(field: pa.Field, index_of: IndexOf) -> KeyCodec:
     if _is_list(kind):
         return Lists(kind, index_of)
     raise SchemaError(
-        f"column '{field.name}' of type {kind} cannot be a key, because it has no equality. Use another "
-        "column as the key, or turn this one into a struct, a list or a string first."
+        f"column '{field.name}' of type {kind} cannot be a key, because equality is not defined for it. "
+        "Use another column as the key, or turn this one into a struct, a list or a string first."
     )
 
 
