@@ -15,7 +15,7 @@ def strongly_connected_components(
 ) -> list[tuple[N, ...]]:
     """The strongly connected components of a finite relation, in topological order.
 
-    Tarjan's algorithm with a stack of its own, so that the depth of the graph is no limit.
+    Tarjan's algorithm with an explicit stack, so the depth of the graph is not limited.
 
         >>> edges = {"a": "b", "b": "cd", "c": "b", "d": ""}
         >>> [sorted(component) for component in strongly_connected_components("abcd", edges.__getitem__)]
