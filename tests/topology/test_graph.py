@@ -131,7 +131,7 @@ def loop_without_feedback(builder: GraphBuilder, step: int) -> None:
 def test_a_cycle_that_does_not_advance_time_is_refused_with_its_operators() -> None:
     builder = GraphBuilder()
     loop_without_feedback(builder, step=0)
-    with pytest.raises(TopologyError) as refusal:
+    with pytest.raises(TopologyError, match="does not strictly advance time") as refusal:
         builder.build()
     message = str(refusal.value)
     assert "does not strictly advance time" in message

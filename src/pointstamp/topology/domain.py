@@ -134,7 +134,7 @@ class Domain:
 
         The message begins with ``who``: who did what. Times that only look alike would be compared as if they
         belonged to this domain: (0.5,) lies between two epochs, (0, 1) after (0,), and where they do not
-        belong nobody waits for either.
+        belong are not waited for either.
         """
         if self.has(time):
             return
@@ -146,8 +146,9 @@ class Domain:
             came = repr(time)
         shape = ", ".join(["epoch" if is_counted else "root time", *["round"] * self.rounds])
         raise FlowError(
-            f"{who} {came}; a time there is a tuple ({shape}{',' if not self.rounds else ''})"
-            f"{' of Python integers' if is_counted else ''}."
+            f"{who} {came}; expected a tuple "
+            f"({shape}{',' if not self.rounds else ''}){' of Python integers' if is_counted else ''}. "
+            "Give such a time."
         )
 
     def minimum(self) -> Time:

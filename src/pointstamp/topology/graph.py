@@ -174,5 +174,7 @@ class GraphBuilder:
 
 def _port_of(kind: str, name: str, domains: tuple[Domain, ...], port: int) -> Domain:
     if not 0 <= port < len(domains):
-        raise TopologyError(f"operator '{name}' has {len(domains)} {kind}s, and no {kind} {port}.")
+        raise TopologyError(
+            f"operator '{name}' has {len(domains)} {kind}s, got {kind} {port}. Ports are numbered from 0."
+        )
     return domains[port]

@@ -58,7 +58,8 @@ class Stacks:
         sites = [site for group in groups for site in group]
         if len(set(sites)) < len(sites):
             raise FlowError(
-                f"stack times have the steps {groups}, which name a call site twice; name each site once."
+                f"stack times: each call site must occur once in the steps, got {groups}. Name each site "
+                "once."
             )
         object.__setattr__(self, "steps", groups)
 
@@ -184,9 +185,9 @@ class StackMoves:
         stack = time[1]
         if not self.order.may_call(site, time):
             raise FlowError(
-                f"call site '{site}' was called at {time}, where the calls of its step have returned; a call "
-                "may follow a return only where the call sites are in steps. Say which site comes after "
-                f"which, for example ps.Stacks(steps=('first', '{site}'))."
+                f"call site '{site}' was called at {time}, where the calls of its step have returned; a "
+                "call may follow a return only if the call sites are in steps. Give the order of the "
+                f"sites, for example ps.Stacks(steps=('first', '{site}'))."
             )
         if len(stack) >= self.order.deepest:
             raise LoopError(
@@ -199,7 +200,7 @@ class StackMoves:
         phase, stack = time[:2]
         if phase != _RETURN:
             raise FlowError(
-                f"a row came back at {time}, which is not the time of a return; send what a call returns at "
+                f"a row arrived at {time}, which is not the time of a return. Send what a call returns at "
                 f"(('return', {stack}),)."
             )
         if not stack or site not in (None, stack[-1]):
