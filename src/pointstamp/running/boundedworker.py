@@ -190,8 +190,7 @@ class BoundedWorker:
         less_equal = self.worker.graph.domains[self._at[output]].less_equal
         if told is not None and not any(less_equal(lower, time) for lower in told):
             raise InternalError(
-                f"output '{output}' received rows at {time} after {told} had been told as the least times at "
-                "which it may."
+                f"output '{output}' received rows at {time} after its frontier had reached {told}."
             )
         rows = self._outputs[output]
         report = ResultRows(output, self._times.check(time))

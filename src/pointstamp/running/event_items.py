@@ -53,9 +53,9 @@ def by_event_time(
                 dropped += rows.num_rows
             else:
                 raise FlowError(
-                    f"{who} has rows of epoch {epoch}, by their event time '{epochs.at}', after everything "
-                    f"before epoch {complete} had come by the lateness that was promised. Promise a greater "
-                    "lateness, or declare the input with late='output' or late='drop'."
+                    f"{who} has rows of epoch {epoch}, by their event time '{epochs.at}', after the "
+                    f"watermark had reached epoch {complete}. Allow a greater lateness, or declare the "
+                    "input with late='output' or late='drop'."
                 )
         latest = pc.max(epochs.instants(table)).as_py()
         if latest is not None:
@@ -65,4 +65,4 @@ def by_event_time(
     for epoch in sorted(waiting):
         yield epoch, pa.concat_tables(waiting[epoch])
     if dropped:
-        _log.warning("%s: %s rows came too late and were dropped", who, dropped)
+        _log.warning("%s: %s rows arrived too late and were dropped", who, dropped)

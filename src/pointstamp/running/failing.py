@@ -16,7 +16,7 @@ from pointstamp.running.messages import Failed
 def failure_in(work: Callable[[], object]) -> Failed | None:
     """Do some work; the failure that it has ended with, whatever that is, or None.
 
-    For whoever must tell somebody else of it: an interrupt and an exit are failures, too.
+    For reports to another process: an interrupt and an exit are failures, too.
     """
     try:
         work()

@@ -81,8 +81,8 @@ class ForkedProcess:
         except (EOFError, OSError):
             what = "has ended"
         raise TransportError(
-            f"the process that forks workers {what}. Look at what it wrote to the standard error, and check "
-            "whether the machine has memory and processes left."
+            f"the process that forks workers {what}. Read its standard error, and check that the machine "
+            "has memory and processes left."
         )
 
 

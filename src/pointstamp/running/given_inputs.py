@@ -22,13 +22,13 @@ def given_inputs(
     given = inputs if inputs is not None else {}
     if not isinstance(given, Mapping):
         raise FlowError(
-            f"flow '{plan.name}': {verb.__name__}() takes inputs by name, as keywords or in a mapping, "
-            f"{verb.__name__}({{'name': ...}}), but was given {type(inputs).__name__} without a name."
+            f"flow '{plan.name}': {verb.__name__}() takes inputs by name, got {type(inputs).__name__} "
+            f"without a name. Give a keyword or a mapping: {verb.__name__}({{'name': ...}})."
         )
     if twice := [name for name in streams if name in given]:
         raise FlowError(
-            f"flow '{plan.name}': {verb.__name__}() was given the input '{twice[0]}' twice, in the mapping "
-            "and as a keyword. Leave one of them out."
+            f"flow '{plan.name}': {verb.__name__}() got the input '{twice[0]}' twice, in the mapping and "
+            "as a keyword. Leave one of them out."
         )
     data = {**given, **streams}
     parameters = inspect.signature(verb).parameters.values()

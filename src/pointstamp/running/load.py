@@ -1,7 +1,7 @@
 """How loaded workers are, for who watches them: rows that wait and were handled, busy operators, memory.
 
 Operators keep no clock. How busy each is, is found by looking: a thread of its own looks many times a second
-which operator its worker is inside of, and counts. It looks only while somebody asks: it starts with the
+which operator its worker is inside of, and counts. It samples only while a reader asks: it starts with the
 first question, and ends when none has come for a moment. So whoever is not watched pays nothing.
 """
 
@@ -71,7 +71,7 @@ class LoadMeter:
 
 
 def memory_bytes() -> int:
-    """The memory that this process holds; 0 where nobody can say."""
+    """The memory that this process holds; 0 if it is unknown."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -104,7 +104,9 @@ class LocalRun:
         log: EventLog | None = None,
     ) -> None:
         if workers < 1:
-            raise FlowError(f"flow '{plan.name}' needs at least one worker, but was given {workers}.")
+            raise FlowError(
+                f"flow '{plan.name}': workers must be at least 1, got {workers}. Give a larger number."
+            )
         inboxes: list[deque[Message]] = [deque() for _ in range(workers)]
         self.plan = plan
         self.on_result = on_result
@@ -156,8 +158,8 @@ class LocalRun:
         while not is_done():
             if not self.step() and not is_done():
                 raise FlowError(
-                    f"flow '{self.plan.name}' has nothing left to do, but what was waited for has not "
-                    "happened. Advance or close its inputs."
+                    f"flow '{self.plan.name}' is idle, but the awaited condition does not hold. Advance "
+                    "or close its inputs."
                 )
 
     def is_done(self, place: Probe | str, time: Any) -> bool:  # noqa: ANN401 - a root time
@@ -223,9 +225,7 @@ class LocalRun:
         """The location of a place that can be asked about by a root time: one outside loops."""
         location = self._graph.location(self._port(place))
         if self._graph.domains[location].rounds:
-            raise FlowError(
-                "is_done asks about a place outside loops; probe the stream that leaves the loop."
-            )
+            raise FlowError("is_done needs a stream outside of loops. Probe the stream that leaves the loop.")
         return location
 
     def _port(self, place: Probe | str) -> Port:

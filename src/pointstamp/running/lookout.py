@@ -1,9 +1,9 @@
 """The lookout: tells, from a thread of its own, that an operator has been inside one call for long.
 
-A worker has one thread, and while that is inside a function of the user's it answers nobody. So another
-one looks at the operators now and then and tells the driver which of them is in the same call as before, and
-once more when the call is over. The operators keep no clock: they count their calls, and who sees the same
-number again knows how long that was. ``CallsHeard`` is the driver's side of it.
+A worker has one thread, and while that is inside a user's function it answers no request. So another one
+looks at the operators now and then and tells the driver which of them is in the same call as before, and once
+more when the call is over. The operators keep no clock: they count their calls, and who sees the same number
+again knows how long that was. ``CallsHeard`` is the driver's side of it.
 """
 
 import threading

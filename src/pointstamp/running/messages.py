@@ -4,8 +4,8 @@ There is one protocol, whoever drives: a run to the end of its inputs, in proces
 The driver gives orders and workers report. In a bounded run it sends rows and times, and workers send results
 and frontiers; in a query it lets ticks in, of which a member reads its own parts, and the member reports what
 it has saved and staged; a gang of Spark tasks has no driver to speak to while it runs, so its reports are the
-rows that the job returns. Each thing that can be said exists once. Who is told something that is not said in
-its kind of run refuses it (``running.posting``).
+rows that the job returns. Each message exists once. A receiver of a message that is not said in its kind of
+run refuses it (``running.posting``).
 
 All of it is msgpack with a type; where rows travel they follow as Arrow bodies; nothing is unpickled. How an
 error becomes a ``Failed``, and a ``Failed`` an error, is said in ``running.failing``.
@@ -186,7 +186,7 @@ class Counts(msgspec.Struct, frozen=True, tag=True, array_like=True):
 class OperatorLoad(NamedTuple):
     """One operator on a worker: what waits for it, and what was counted since the worker began.
 
-    ``seen`` is how often the worker was inside of it when somebody looked.
+    ``seen`` is the number of samples in which the worker was inside of it.
     """
 
     operator: int
@@ -201,7 +201,7 @@ class OperatorLoad(NamedTuple):
 class Load(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """How loaded the worker is: by its clock, the memory and processor time of its process, its operators.
 
-    ``looks`` is how often somebody has looked which operator the worker is inside of.
+    ``looks`` is the number of samples of the operator that the worker is inside of.
     """
 
     seconds: float
