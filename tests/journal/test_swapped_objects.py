@@ -185,7 +185,7 @@ def test_a_checkpoint_of_an_older_format_is_refused_with_both_formats() -> None:
     # mark, format 1, version of the content, length of the kind's name, of the content, checksum
     before = struct.pack("<4sBHBQI", b"\x93pst", 1, 1, 5, 4, 0) + b"query" + b"1234"
     ours.storage.write(QUERY, before)
-    with pytest.raises(StorageError, match=r"'query' is sealed in format 1, .* reads format 2"):
+    with pytest.raises(StorageError, match=r"'query': expected seal format 2, got 1"):
         query_id_at(ours.storage)
 
 

@@ -2,7 +2,8 @@
 
 A message of MessagePack is encoded with a mark in the place of each table. Then each mark is replaced by the
 bytes of its table, as Arrow writes them: views of the very memory, or the mapped file, in which rows lie. So
-what is larger than memory can be saved. Who reads the message sees bytes, as if they had been encoded there.
+what is larger than memory can be saved. The reader of the message sees bytes, as if they had been encoded
+there.
 """
 
 import struct

@@ -93,8 +93,8 @@ def decoded(content: bytes, number: EntryNumber, name: str, query: str) -> Store
         return _stored.decode(unseal(content, _KIND, name, owner=query, version=_VERSION))
     except (StorageError, msgspec.DecodeError) as error:
         raise RecoveryError(
-            f"entry {number} of the journal cannot be read, and no entry may be skipped: {error} Restore the "
-            "object from a copy, or begin with a new checkpoint."
+            f"entry {number} of the journal cannot be read, and no entry may be skipped: {error} Restore "
+            "the object from a copy, or start with a new checkpoint."
         ) from error
 
 
@@ -104,7 +104,7 @@ def entry_of(stored: Stored, decoder: "msgspec.msgpack.Decoder[Any]", name: str)
         return (_started if stored.sort == "generation" else decoder).decode(stored.entry)
     except msgspec.DecodeError as error:
         raise RecoveryError(
-            f"entry {stored.number} of the journal ('{name}') is intact, but this version of pointstamp does "
-            f"not know such an entry: {error}. Another version wrote it: use that version, or begin with a "
-            "new checkpoint."
+            f"entry {stored.number} of the journal ('{name}') is intact, but unknown to this version of "
+            f"pointstamp: {error}. Another version wrote it: use that version, or start with a new "
+            "checkpoint."
         ) from error

@@ -145,8 +145,8 @@ def _unsealed(content: bytes, part: PartSaved, query: str) -> bytes:
     if checksum_of(content) != part.crc32:
         raise StorageError(
             f"'{part.name}' is intact, but is not the part that was committed: its checksum is "
-            f"{checksum_of(content):08x}, and that of the committed part is {part.crc32:08x}. It comes from "
-            "a copy of the checkpoint with which another query continued."
+            f"{checksum_of(content):08x}, and that of the committed part is {part.crc32:08x}. It comes "
+            "from a copy of the checkpoint that another query has resumed."
         )
     return inside
 
@@ -245,9 +245,9 @@ def _rows(
         if savers:
             raise RecoveryError(
                 f"{place} has the state '{name}', which has no keys and was saved by worker "
-                f"{', '.join(map(str, savers))} of another number of workers; it is not known which of "
-                f"{workers} workers should have it. Start with as many workers as before, or declare keys "
-                "for it."
+                f"{', '.join(map(str, savers))} of a different number of workers; its owner among "
+                f"{workers} workers is unknown. Start with as many workers as before, or declare keys for "
+                "it."
             )
         return tables[0]
     table = pa.concat_tables(tables)
