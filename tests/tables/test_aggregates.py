@@ -219,7 +219,7 @@ def test_integers_are_added_without_overflow_and_must_fit_at_the_end() -> None:
     assert flow.run_local(x=[large])["all"][0].to_pylist() == [
         {"total": 2**62 + 2, "mean": (2**62 + 2) / 5, "diff": 1}
     ]
-    said = "the sum .* does not fit int64. Cast what is added to double"
+    said = "the sum .* does not fit int64. Cast the values to double"
     with pytest.raises(FlowError, match=said):
         flow.run_local(x=[[{"n": 2**62, "w": 2}]])
 
