@@ -1,4 +1,4 @@
-"""What a graph is given: tables with the columns that it needs, and ids that name its vertices.
+"""Validate the tables, columns and ids that a graph is built from.
 
 Everything that cannot be a graph is refused here, before anything is made of it.
 """

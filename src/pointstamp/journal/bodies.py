@@ -1,4 +1,4 @@
-"""The rows of a message beside it: they are many, and are not copied on the way to where they are stored.
+"""Store the rows of a message next to it, without copies.
 
 A message of MessagePack is encoded with a mark in the place of each table. Then each mark is replaced by the
 bytes of its table, as Arrow writes them: views of the very memory, or the mapped file, in which rows lie. So

@@ -1,4 +1,4 @@
-"""Values of a plan as canonical text: equal text for equal meaning, in every process.
+"""Canonical text of plan values: equal text for equal meaning, in every process.
 
 The shape of a flow is made of these texts, so a parameter that is missing here could change without notice.
 Therefore nothing is listed by hand: partials, dataclasses, mappings, functions and objects are walked

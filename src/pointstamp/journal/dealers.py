@@ -1,4 +1,4 @@
-"""Who owns saved rows where an exchange by a function stands before the operator that keeps them.
+"""The owners of saved rows downstream of an exchange by a function.
 
 Behind an exchange by columns a row of saved state belongs to the worker of the hash of its keys. Behind an
 exchange by a function it belongs to the worker of its shard, which can be computed again only from what the

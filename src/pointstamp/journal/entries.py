@@ -1,4 +1,4 @@
-"""How an entry of the journal is stored: sealed, numbered, and signed by the generation that wrote it.
+"""Sealed, numbered journal entries, signed by their generation.
 
 Each object is sealed with its name, which contains its number, and with its query, so that an object in the
 place of another is found. It holds the generation and the mark of its writer, so that a second writer knows

@@ -1,4 +1,4 @@
-"""What a query's journal holds: the entries that a ledger is made of, and the snapshots that they describe.
+"""The types of journal entries, and the snapshots that they describe.
 
 All of it is msgpack with a type. A field that is added has a default, so that older journals can be read.
 """

@@ -1,4 +1,4 @@
-"""The journal: one totally ordered, durable list of entries that only the newest driver can lengthen.
+"""The journal: a durable, totally ordered log that only the newest driver can append to.
 
 Everything a run must remember is an entry here: which driver runs it, which input each epoch took, which
 epoch is committed. Entry n is the object ``journal/<n in 12 digits>``, stored by ``Storage.create``, which

@@ -1,4 +1,4 @@
-"""The ledger: what a query has taken in and published, kept in its journal and rebuilt from it.
+"""The ledger: the inputs and commits of a query, rebuilt from its journal.
 
 A tick says which units of which source were taken. A commit says that every worker has saved an epoch: where
 the parts of the snapshot are, and which staged output is published with it. Everything that a new driver

@@ -1,4 +1,4 @@
-"""Parts of a snapshot as bytes: what one worker saves of an epoch, and what a worker resumes from.
+"""Parts of a snapshot as bytes: the saved state of one worker.
 
 A part holds the pieces of state of each operator as Arrow tables, and what it held, awaited and had sent
 ahead. A snapshot is a chain: the parts of a whole one, then those of each later one with what changed since.

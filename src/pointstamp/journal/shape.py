@@ -1,4 +1,4 @@
-"""Shape of a flow: the complete plan and its sources, compared before a query resumes.
+"""The shape of a flow, compared before a query resumes.
 
 State is found again by the place of its operator, that is by kind and name, and positions by the name of an
 input. So a checkpoint belongs to one plan and one set of sources: with another one, state would be read as

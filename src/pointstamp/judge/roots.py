@@ -1,4 +1,4 @@
-"""A flow's own root times, as the judge sees them: it asks the user's code, and none of ours.
+"""A flow's custom root times, read from the user's code only.
 
 For epochs the judge has arithmetic of its own. Where a flow brings its own order of root times
 (``ps.Dataflow(..., times=...)``), only that order can say what lies below what, and only the user's root

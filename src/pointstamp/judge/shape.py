@@ -1,4 +1,4 @@
-"""The shape of a flow as the judge sees it: ports and edges as plain data, and what could result in what.
+"""The verifier's view of a flow: ports and edges as plain data, and could-result-in.
 
 A time is a tuple, the root time first and then the rounds. An edge keeps the first coordinates of a time,
 adds to them and appends constants; where a flow has times of its own, a summary of the user's may move the

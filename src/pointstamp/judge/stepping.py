@@ -1,4 +1,4 @@
-"""The models' state beside a trace: what exists after each event, and which frontiers follow from it.
+"""The models' state after each event of a trace.
 
 ``ModelSteps`` lets the judge take events one by one, and says after each what has become different in the
 abstract state (``pointstamp.judge.abstract``): the counts of what truly exists, the frontiers that follow

@@ -1,4 +1,4 @@
-"""Traces: the events of a run with all that is needed to judge and to repeat it, as lines of JSON in a file.
+"""Traces: the events of a run as JSON lines, enough to verify and repeat it.
 
 The first line is the header: the shape of the flow, how many workers, how the run ended, and the command that
 repeats it. Each further line is one event. The same run gives the same bytes in every process.

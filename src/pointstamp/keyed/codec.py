@@ -1,4 +1,4 @@
-"""Key columns of every Arrow type as one of two: integers of 64 bits, or bytes.
+"""Encode key columns of any Arrow type as 64-bit integers or bytes.
 
 A ``KeyCodec`` brings a column to that form and back, so that two values are the same key exactly where the
 coded values are equal. Nulls stay nulls, and are a key. Floats are the same key as SQL and the exchange see

@@ -1,4 +1,4 @@
-"""The coded keys of an index by slot: integers or bytes in plain arrays that grow at their end only."""
+"""The encoded keys of an index by slot, in append-only arrays."""
 
 from typing import Any, Final, Protocol, TypeAlias
 

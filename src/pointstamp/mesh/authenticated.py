@@ -1,4 +1,4 @@
-"""Messages over a stream socket that only holders of a secret can send.
+"""Authenticated messages over a stream socket, by a shared secret.
 
 A rendezvous (``pointstamp.spark.rendezvous``) has to be reachable by tasks whose addresses the driver does
 not know yet. The driver gives its tasks a secret through Spark. Each side begins with a random nonce; the

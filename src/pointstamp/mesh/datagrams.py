@@ -1,4 +1,4 @@
-"""Small messages between members of one host, as datagrams of unix sockets.
+"""Small messages between members of one host, as unix datagrams.
 
 What goes through ZeroMQ wakes an I/O thread here, one there, and then the receiver. A datagram is put into
 the receiver's queue by the call that sends it, and wakes no other process. So members that listen at unix

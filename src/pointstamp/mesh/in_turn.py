@@ -1,4 +1,4 @@
-"""What arrives from each peer, by two ways, in the order in which it was posted.
+"""Restore the order of a peer's messages, which arrive over two transports.
 
 A peer sends messages through ZeroMQ, and small ones as datagrams (``pointstamp.mesh.datagrams``). Each way is
 in order by itself. A message has its number among those that went the same way, and says how many went the

@@ -1,4 +1,4 @@
-"""What comes in by all ways at which a member listens, and how it sleeps until something does.
+"""Receive from all sockets of a member, and sleep until one is readable.
 
 There are one or two sockets of ZeroMQ, for peers elsewhere and for those on this host, and datagrams. A
 socket of ZeroMQ has a file that can be read only if something has happened since the socket was last asked

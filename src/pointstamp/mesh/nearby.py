@@ -1,4 +1,4 @@
-"""Members on one host that find each other out: a private folder with a unix socket, and a proof beside it.
+"""Detect members on the same host, by a private folder with a unix socket.
 
 Two members are near each other if they have booted together, share the network, are of one user, and one can
 read in the other's folder a secret whose digest it was told. A host's name proves none of this: containers of

@@ -1,4 +1,4 @@
-"""What a member posts: numbered, by one of two ways, small messages together where their sender says when.
+"""Number and send a member's messages, and batch the small ones.
 
 A message goes through ZeroMQ, or, if it is small and its receiver takes them, as a datagram
 (``pointstamp.mesh.datagrams``).

@@ -1,4 +1,4 @@
-"""What a member of a mesh knows of its peers: who has come, who has left, and whose connection is gone.
+"""The state of a member's peers: joined, left or lost.
 
 ZeroMQ's I/O thread tells what happens to connections through monitors. A connection that ends is a failure,
 unless its peer has said goodbye. Goodbyes travel the other way and may come a moment later, so a loss is

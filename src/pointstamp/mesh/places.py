@@ -1,4 +1,4 @@
-"""Where members are: addresses of hosts, by IPv4 or IPv6, and the endpoints that are made of them.
+"""Addresses of members, by IPv4 or IPv6, and their endpoints.
 
 An endpoint is ``tcp://host:port``; an address of IPv6 stands in brackets there, and without them everywhere
 else. A name that has addresses of both kinds is taken by IPv4, as Spark does unless it is told otherwise.

@@ -1,4 +1,4 @@
-"""The workers' Transport over a mesh: messages as frames, and what steers a worker put aside."""
+"""The Transport of workers over a mesh: messages as frames."""
 
 from collections import deque
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Messages between workers as bytes: an envelope, a header, and Arrow bodies without their schema.
+"""The wire format of messages: an envelope, a header, and Arrow bodies without schema.
 
 The first frame of every message begins with an envelope of 24 bytes: who sent it, in which generation of the
 run, its number among all that this sender has sent to this receiver the same way, and how many went the other

@@ -1,4 +1,4 @@
-"""What one running operator may do at this moment, as the runtime knows it.
+"""The permissions of a running operator at this moment.
 
 An operator acts on the authority of something: of the message it received, of the time it is notified of,
 or of a capability it holds. The worker says what it acts for (``act_for``) before each call, and takes that

@@ -1,4 +1,4 @@
-"""Conditions: which rows of a batch to keep, by an expression or by a function of the user's.
+"""Filter conditions: an expression, or a user's function of a batch.
 
 An expression of ours is compiled when the flow is written, and one of pyarrow's is tried on no rows, so that
 a misspelt column is an error there and not in a worker. Pyarrow's is computed as a column of booleans, by

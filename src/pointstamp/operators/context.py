@@ -1,4 +1,4 @@
-"""The context: what an operator may do while it is active.
+"""The context that an operator uses while it is active.
 
 Each act is checked where it happens, against what the operator handles and holds
 (``pointstamp.operators.authority``), and recorded; when the activation ends, the worker takes the record as

@@ -1,4 +1,4 @@
-"""The bound of event time: up to where no row is expected any more, by what a user has promised.
+"""The watermark: the event time before which no row is expected.
 
 A user says of a stream how late its rows may be. Then the *bound* after an epoch is the greatest event time
 of all rows up to that epoch, less that lateness. It is a function of the rows of complete epochs alone: every

@@ -1,4 +1,4 @@
-"""One row for each element of a list: what ``explode`` means, on streams and tables alike.
+"""Explode a list column, for streams and tables.
 
 All other columns are passed on, the weight of a table's row among them: a row that is there twice is exploded
 into elements that are there twice, and one that disappears takes its elements with it.

@@ -1,4 +1,4 @@
-"""Notifications: who asked to be told that a time is complete, and in which order they are told.
+"""Notifications: requests by time, and the order of delivery.
 
 They are delivered in a linear extension of the order of times, so that of two comparable times the earlier
 is told first. The Abadi-Isard semantics does not promise that (a request for 3 may be served before one for

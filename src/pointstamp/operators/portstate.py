@@ -1,4 +1,4 @@
-"""The ports of a running operator: what is held, counted and sent at an output, and the ways from an input.
+"""The ports of a running operator: capabilities, counts and summaries.
 
 An output keeps the record of the rights that it has given: which object stands for which time. The record is
 what counts; what such an object says of itself does not.

@@ -1,4 +1,4 @@
-"""Entries of the record that an output keeps of the rights that it has given: which object, which time.
+"""Records of the capabilities that an output has issued.
 
 This stands apart from the record, which can be compiled: a compiled class cannot be a weak reference, and a
 compiled function must not be what one calls. It would not keep its argument, and while it strikes the entry

@@ -1,4 +1,4 @@
-"""Built-in operators without state: they work on whole Arrow batches and keep nothing between them."""
+"""Stateless operators on complete Arrow batches."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, TypeAlias

@@ -1,4 +1,4 @@
-"""Rows with the windows in which they lie: one row for each, with where it begins and ends.
+"""Assign rows to time windows: one row per window.
 
 Nothing is kept: in which windows a row lies depends on the row alone. So a row that is taken back is taken
 back from the same windows.

@@ -1,4 +1,4 @@
-"""The classes of a preorder: strongly connected components, in a linear extension.
+"""Strongly connected components of a preorder, in a linear extension.
 
 A relation generates a preorder (its reflexive and transitive closure). Elements that reach each other form
 its classes, and the classes are partially ordered; they are listed so that no class reaches an earlier one.

@@ -1,4 +1,4 @@
-"""The accumulating broadcast: progress goes up a tree of roots, is added up on the way, and comes down.
+"""The accumulating broadcast: progress flows up a tree of roots and down again.
 
 With ``DirectBroadcast`` every batch of W workers is W messages. Here a worker sends its batch to the root of
 its host; that root adds up what its members send and sends the sum to the top; the top adds up what the

@@ -1,4 +1,4 @@
-"""The broadcast of progress: how every worker comes to know every change, as state machines without I/O.
+"""The broadcast of progress to all workers, as state machines without I/O.
 
 A worker gathers what its operators did (``record``: one call per activation, whole), and sends everything
 that has gathered to all workers, itself included, as one ``ProgressBatch`` (``flush``). Batches of one

@@ -1,4 +1,4 @@
-"""Which broadcast the workers of a flow use: every one of them must come to the same answer by itself."""
+"""Choose the broadcast of a flow; every worker must choose the same."""
 
 from collections.abc import Sequence
 from math import isqrt

@@ -1,4 +1,4 @@
-"""The broadcast of a full mesh: every worker tells every worker everything, at once."""
+"""The direct broadcast: every worker sends its progress to every worker."""
 
 from collections.abc import Iterable, Sequence
 

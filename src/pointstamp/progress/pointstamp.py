@@ -1,4 +1,4 @@
-"""Pointstamps and changes to their counts: the words of the progress protocol.
+"""Pointstamps and changes to their counts.
 
 A pointstamp is a time at a port: "there is a message at this input", "this output may still send" (Abadi &
 Isard 2015; Brun et al. 2021, section 2). Messages are counted, not rows. Progress between workers is

@@ -1,4 +1,4 @@
-"""The tracker: counts of pointstamps in, the frontier of every port out, incrementally.
+"""The tracker: from counts of pointstamps to frontiers of ports, incrementally.
 
 This is local propagation (Brun et al. 2021, section 5). For each port it holds the *occurrences*, the
 counted pointstamps there, and the *implications*, what the occurrences anywhere imply for it: its own

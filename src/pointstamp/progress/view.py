@@ -1,4 +1,4 @@
-"""One worker's view of progress: a broadcast and a tracker, joined as in the combined tracker.
+"""One worker's view of progress: a broadcast combined with a tracker.
 
 Every output starts with one capability per worker at the least time of its domain, and every worker knows
 it: the counts begin with the number of workers, and no worker reports that start (Brun et al. 2021, section

@@ -1,4 +1,4 @@
-"""What the built-in aggregates keep per key, and how rows change it: whole arrays at a time.
+"""State of the built-in aggregates, updated a complete array at a time.
 
 Each class follows ``pointstamp.reduce.aggregate.Accumulator`` for columns of one type. State is a set of
 numpy columns indexed by slot; the values that arrive are never null, for nulls have no part in an aggregate.

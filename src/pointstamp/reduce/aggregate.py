@@ -1,4 +1,4 @@
-"""Aggregates as plain values: what a reduction is asked for, before it has met any rows.
+"""Aggregates as plain values, before they are bound to rows.
 
 An aggregate looks at a column or at an expression, and with ``where`` only at the rows for which a condition
 holds (SQL's ``filter``). What users write, ``ps.sum("amount")`` and the like, is in ``asking``.

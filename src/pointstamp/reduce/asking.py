@@ -1,4 +1,4 @@
-"""The aggregates that users ask for by name: ``ps.sum("amount")``, ``ps.max_by("id", "price")``, and others.
+"""Constructors of aggregates: ``ps.sum("amount")``, ``ps.max_by("id", "price")`` and others.
 
 They follow SQL, with PySpark's names: nulls have no part in them, ``count()`` counts rows and ``count("x")``
 the values that are not null, and an aggregate of nothing is null but for counts and collections. Sums of

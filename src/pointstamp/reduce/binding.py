@@ -1,4 +1,4 @@
-"""How a stream accumulates an aggregate: the accumulator and the result's type, for a column of some type.
+"""Bind an aggregate to a column type: its accumulator and result type.
 
 Streams accumulate what can be brought together from parts: ``count``, ``sum``, ``min``, ``max``, ``mean`` and
 custom accumulators. All other aggregates need complete groups and are computed elsewhere.

@@ -1,4 +1,4 @@
-"""The columns of an aggregate's state as Arrow arrays, and back, bit for bit.
+"""Convert the state of an aggregate to Arrow arrays and back, exactly.
 
 Numbers are Arrow numbers. What numpy has and Arrow has not (long doubles, complex numbers) is stored as the
 bytes of each value. Python objects need more care: an accumulator may say in ``state_types`` what they are,

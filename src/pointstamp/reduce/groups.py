@@ -1,4 +1,4 @@
-"""State by key: the keys seen so far, and for each aggregate a set of growing columns indexed by slot.
+"""State by key: an index of keys, and state columns by slot.
 
 ``Groups`` is that state, for one time or for all times so far. ``TimeRows`` holds what has come of one time:
 its groups, and a few rows that have not been folded into them yet. All of it is plain arrays.

@@ -1,4 +1,4 @@
-"""The words that other libraries have for aggregates and functions in an order, and the word for it here."""
+"""Names of aggregates and window functions in other libraries, and ours."""
 
 from typing import Final
 

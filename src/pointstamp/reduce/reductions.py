@@ -1,4 +1,4 @@
-"""Reductions by key: per time, or running over all times so far.
+"""Reductions by key, per time or running over all times.
 
 Both take part in progress the same way: rows are taken in as they come, the operator asks to be notified of
 their time, and sends nothing before that time is complete. What is kept of a time is one state per distinct

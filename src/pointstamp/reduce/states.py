@@ -1,4 +1,4 @@
-"""The state of one aggregate for all keys: numpy columns indexed by slot, which grow as keys come.
+"""The state of one aggregate for all keys, in growing numpy columns.
 
 ``KeyStates`` lets an accumulator change them, says which keys a change has changed, makes results in the type
 that was promised, and saves and restores them. It knows slots, not keys.

@@ -1,4 +1,4 @@
-"""Columns of whole numbers and of bytes, made without pandas.
+"""Build integer and binary columns without pandas.
 
 pyarrow imports pandas when it is first asked to make an array or a scalar, be it of a list or of a numpy
 array, and that takes a process most of a second. What a run itself makes (epochs, reports, packed rows) is

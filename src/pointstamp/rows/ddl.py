@@ -1,4 +1,4 @@
-"""Spark's schema strings, read and written without Spark: ``"src long, dst long"`` to Arrow and back.
+"""Parse and print Spark schema strings without Spark: ``"src long, dst long"``.
 
 The grammar is that of Spark's own parser (a list of ``name type [NOT NULL] [COMMENT '...']``, with an
 optional colon after the name, names with odd characters in backquotes), and the Arrow types are those that

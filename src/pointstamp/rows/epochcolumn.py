@@ -1,4 +1,4 @@
-"""A column of an input whose values are the epochs of its rows.
+"""Input columns that hold the epochs of their rows.
 
 All readers of inputs (in this process, in a member of a query, in a task that packs for Spark's shuffle) ask
 here what to read and which rows belong to which epoch, so that the answer is the same everywhere. A column

@@ -1,4 +1,4 @@
-"""One published hash of key columns, which says where a row belongs.
+"""A documented hash of key columns, which assigns rows to workers.
 
 The hash of a value depends on the value alone: not on the process, the run, the Python version, the batch it
 came in, its slice or its encoding. Two workers that never met agree on where a key lives, and a worker that

@@ -1,4 +1,4 @@
-"""Late rows: those of an epoch before the one to which their input has been advanced.
+"""Late rows: rows of an epoch that their input has already passed.
 
 Whether a row is late is decided where rows are read, from what was promised when they were found. The input
 says what becomes of late rows: they are an error, or go to an output of their own, or are dropped; they are

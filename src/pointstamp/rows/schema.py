@@ -1,4 +1,4 @@
-"""A schema's promise about rows, kept at the border: rows that fit pass, others are rejected with an error.
+"""Check rows against a schema: accept, convert or reject them.
 
 ``fit`` brings one batch to a declared schema. Columns are found by name; a cast happens only where it keeps
 every value: by the two types alone for numbers (int32 to int64, never int64 to int32, so that a stream does

@@ -1,4 +1,4 @@
-"""Columns that rows have and an input does not declare: an error, a warning, or ignored.
+"""Handle undeclared columns: reject, warn or ignore.
 
 A column that looks like the change of a row (``diff``, ``op``, ``_change_type``) is an error: without it a
 deletion would be read as an insertion. Any other is a warning, once for an input and these columns in a

@@ -1,4 +1,4 @@
-"""Shared memory in which workers show that they run, and which operator they are inside of.
+"""Shared memory with the workers' liveness and current operators.
 
 A worker that is inside native code which holds Python's global lock runs none of its threads: it can tell
 nothing, while libzmq's own threads still answer heartbeats. So it is watched from outside. A worker counts

@@ -1,4 +1,4 @@
-"""A worker of a bounded run: it takes rows and times from the driving process and reports what comes of them.
+"""A worker of a bounded run: takes rows and times, reports results and frontiers.
 
 The driving process sends rows into its inputs and moves them on. The worker reports each output's rows when
 their time is complete on this worker (``worker.tails``), the frontiers that are watched when they move, and,

@@ -1,4 +1,4 @@
-"""Items of an input whose epochs are event time: rows in the order of their epochs, by a promise.
+"""Input items with event time as epochs: rows ordered by the watermark.
 
 After each value that is read, everything before the greatest event time so far, less the lateness, is
 complete: these epochs are given, in order, and rows of them that come later are late. At the end of the

@@ -1,4 +1,4 @@
-"""How errors travel: as their kind, one of ``pointstamp.errors`` by name, their message and their traceback.
+"""Send errors between processes: kind, message and traceback.
 
 Nothing is unpickled, so an error of a user's own class travels as the OperatorError that explains it, and
 what is none of ours as the nearest kind: what a file or a connection says may be otherwise the next time, and

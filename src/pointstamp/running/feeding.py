@@ -1,4 +1,4 @@
-"""Feeding a flow from its user's data, an epoch at a time, and no faster than it can digest.
+"""Feed a flow from the user's data, one epoch at a time, with flow control.
 
 Item i of an input is epoch i, unless an epoch column says otherwise or the flow has times of its own, in
 which case items are (time, rows) pairs. With an epoch column items come in order: a row of an earlier epoch

@@ -1,4 +1,4 @@
-"""Processes that inherit nothing of this one: forked by another, which this process starts for that.
+"""Start worker processes through a clean fork server.
 
 ``fork_clean`` is what the driver calls for each worker; ``pointstamp.running.forkserver`` does it, in a
 process that is started with the first call, is kept for all later ones, and ends with this process. What a

@@ -1,4 +1,4 @@
-"""The process that workers are forked from: it has one thread, and has loaded what every worker needs.
+"""The fork server: one thread, all modules loaded.
 
 A process that is forked beside other threads inherits whatever locks they hold at that moment, and no thread
 ever releases them there: a worker that imports what another thread of the driver was importing waits for

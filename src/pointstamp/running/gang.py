@@ -1,4 +1,4 @@
-"""A gang of worker processes: started together, met together, and ended together.
+"""A gang of worker processes: start, rendezvous and end.
 
 ``ProcessGang`` starts n processes, which inherit nothing of this one (``pointstamp.running.forked``), lets
 them and the driving process meet in one mesh, says who has died and of what, and ends them all. They speak

@@ -1,4 +1,4 @@
-"""The inputs that a verb was given, by keyword or in a mapping, told apart from its options.
+"""Separate the inputs of a call from its options.
 
 Verbs such as ``run_local`` take inputs as keywords beside their own options. So an input may have the name of
 an option, ``workers`` or ``output``; it is given in the mapping, ``run_local({"workers": ...})``, where every

@@ -1,4 +1,4 @@
-"""How loaded workers are, for who watches them: rows that wait and were handled, busy operators, memory.
+"""The load of workers: waiting rows, busy operators and memory.
 
 Operators keep no clock. How busy each is, is found by looking: a thread of its own looks many times a second
 which operator its worker is inside of, and counts. It samples only while a reader asks: it starts with the

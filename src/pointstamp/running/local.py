@@ -1,4 +1,4 @@
-"""Workers in this process: n copies of a flow, stepped in turn, deterministic.
+"""Run a flow in this process: n workers, stepped in turn, deterministic.
 
 ``LocalRun`` is the open form: input handles to send and advance, ``step`` and ``settle`` to let the workers
 work, results that come out as soon as their time is complete on every worker. It stands behind ``run_local``

@@ -1,4 +1,4 @@
-"""The lookout: tells, from a thread of its own, that an operator has been inside one call for long.
+"""Report long calls of an operator, from a separate thread.
 
 A worker has one thread, and while that is inside a user's function it answers no request. So another one
 looks at the operators now and then and tells the driver which of them is in the same call as before, and once

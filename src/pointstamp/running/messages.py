@@ -1,4 +1,4 @@
-"""Control messages: everything that a driver and its workers say to each other beside the flow's own data.
+"""Control messages between a driver and its workers.
 
 There is one protocol, whoever drives: a run to the end of its inputs, in processes or on Spark, or a query.
 The driver gives orders and workers report. In a bounded run it sends rows and times, and workers send results

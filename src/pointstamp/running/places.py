@@ -1,4 +1,4 @@
-"""Counted pointstamps as text, for people: one phrase for each port, however many times are counted there.
+"""Pointstamps as text: one phrase per port.
 
 A loop that has gone far may have thousands of times counted at one input; they are told together, as how
 many messages there are and from which time to which.

@@ -1,4 +1,4 @@
-"""Control messages in a mesh: how they are put on their way, and how they are read where they arrive.
+"""Send and receive control messages over a mesh.
 
 What cannot be read is a TransportError that names its sender: all members must run the same version. So is
 what can be read and is not said in this kind of run (``unfit``): it is never passed over in silence.

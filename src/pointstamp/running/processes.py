@@ -1,4 +1,4 @@
-"""A flow in processes of its own, driven from this one: n workers that share no memory.
+"""Run a flow in n worker processes, driven from this one.
 
 ``ProcessRun`` is driven as ``LocalRun`` is: send, advance, step, ask what is done. This process is not a
 worker. It sends each batch to the workers, in slices where it is large and by key where it is small, and

@@ -1,4 +1,4 @@
-"""One input of a flow whose workers are other processes."""
+"""An input of a flow whose workers are other processes."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, Protocol

@@ -1,4 +1,4 @@
-"""Quiet: finding out, from outside, that no worker has anything left to do.
+"""Detect from outside that no worker has anything left to do.
 
 Workers are asked in waves. A worker answers when it has nothing to do, with how many messages it has sent to
 other workers and received from them, ever. A wave in which as many were received as were sent says little,

@@ -1,4 +1,4 @@
-"""Results: the rows of each output, by the time (the epoch) they belong to."""
+"""Results: the rows of each output by time."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

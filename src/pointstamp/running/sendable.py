@@ -1,4 +1,4 @@
-"""What workers are sent, as bytes; what cannot be sent is refused with the operator that holds it.
+"""Pickle a flow for the workers, and name the operator that cannot be pickled.
 
 Functions travel by name where a worker can import their module, and by value otherwise: those of a script or
 a notebook, lambdas, closures with what they hold, and those of a module that was loaded from a place which is

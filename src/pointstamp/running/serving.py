@@ -1,4 +1,4 @@
-"""The loop of a worker that others speak to: it steps, follows orders, and sleeps until there is news.
+"""The main loop of a worker: step, follow orders, sleep.
 
 ``serve`` is the same for a worker of a bounded run in a process, for a member of a query, in a process and in
 a Spark task, and for a task of a gang on Spark. The object that is served defines what a step is and what an

@@ -1,4 +1,4 @@
-"""The status of a run as plain data: how far it is, what goes round in its loops, and what it waits for.
+"""The status of a run as plain data.
 
 A status is made of a plan and of a tracker, that is of counted pointstamps and nothing else of a worker, so
 it can be made of a run in this process as well as of counts that came from elsewhere. A display shows it; a

@@ -1,4 +1,4 @@
-"""A worker's process: it meets the others, does its work in the mesh, and tells how it has failed if it has.
+"""The main function of a worker process.
 
 ``work`` is the main function of such a process; what it does once it has met the others is given to it. It
 ends when that has ended, and when the driving process is gone: it never outlives it by more than a moment.

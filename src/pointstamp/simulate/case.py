@@ -1,4 +1,4 @@
-"""A case: one world of one flow, described so briefly that it fits on a command line.
+"""A case: one simulated world of a flow, as short as a command line.
 
 A case names a seed and how many workers; after shrinking also which of the user's epochs and rows are fed
 (those that stay are numbered again from epoch 0), and which choices of the seed are really made. Where a flow

@@ -1,4 +1,4 @@
-"""What a simulated world feeds to its workers: each item's rows, split and dealt out as the choices say.
+"""Feed the rows of each item to simulated workers, split by the choices.
 
 An input is a list of items: item i is epoch i, unless the flow has times of its own and each item brings its
 time, or the epochs of an input are its event time. Each worker has for each input a script of its own: send

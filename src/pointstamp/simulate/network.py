@@ -1,4 +1,4 @@
-"""The simulated network and clock: messages between workers take as long as the choices say.
+"""The simulated network and clock.
 
 Kept: what a ``Transport`` promises, and no more. Messages of one ordered pair of workers arrive in the order
 in which they were sent, none is lost and none comes twice; between different pairs there is no order at all.

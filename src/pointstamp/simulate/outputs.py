@@ -1,4 +1,4 @@
-"""Comparing what two runs emitted: per output and time as multisets of rows, whatever their order.
+"""Compare the outputs of two runs as multisets, per output and time.
 
 Floating point sums depend on the order of their terms, and no schedule promises one; rows that differ in
 floats by no more than a billionth part count as equal.

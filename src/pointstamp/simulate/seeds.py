@@ -1,4 +1,4 @@
-"""Running a user's flow in many worlds: each is judged, and must have the output of one worker.
+"""Run a flow in many simulated worlds, and compare with one worker.
 
 The run to compare with has one worker and leaves nothing to chance. Every other world must emit the same
 rows at the same times, because a flow must not depend on the schedule. A world that does not, or whose trace

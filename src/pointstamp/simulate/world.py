@@ -1,4 +1,4 @@
-"""A world in which real workers run under a simulated network, clock and scheduler, all decided by one seed.
+"""A simulated world: real workers under a seeded network, clock and scheduler.
 
 The workers are the production ``Worker``; only what they ask of the outside is replaced. The seed decides
 which worker steps next and which of its operators acts, how long messages take and in which order those of

@@ -1,4 +1,4 @@
-"""Bases: what a published table adds up to after some epoch, so that reading it does not cost its history.
+"""Bases: the accumulated rows of a published table after an epoch.
 
     <path>/_pointstamp/tables/<output>/<epoch>-<token>.json            which files, with their checksums
     <path>/_pointstamp/tables/<output>/<epoch>-<token>-<part>.parquet  rows with weights

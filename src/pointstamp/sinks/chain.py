@@ -1,4 +1,4 @@
-"""The chain of manifests: which commits have been published below a folder, one object after the other.
+"""The chain of manifests: the published commits of a folder.
 
 Commit n is published by creating the object ``_pointstamp/<n>.json``, which only one writer can do: object
 stores have no rename, so this is the commit point. A chain of months would be as many objects as there were

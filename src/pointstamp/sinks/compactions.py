@@ -1,4 +1,4 @@
-"""Compactions: what stands in place of the first commits of a chain, once their files have been merged.
+"""Compactions: merged files that replace the first commits of a chain.
 
     <path>/_pointstamp/compactions/<number>.json
 

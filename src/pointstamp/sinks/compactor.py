@@ -1,4 +1,4 @@
-"""Compacting what is published: many small files become few large ones, while it is read and added to.
+"""Merge small published files while they are read and extended.
 
 A turn takes the newest compaction and the commits after it, merges some files (``tiers``, ``merging``), and
 creates the next compaction (``compactions``), which lists them in place of what they were made of. Then it

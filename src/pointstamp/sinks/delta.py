@@ -1,4 +1,4 @@
-"""Output as Delta Lake tables, one per output below a path; needs ``deltalake`` on the driver alone.
+"""Delta Lake output, one table per output; needs ``deltalake`` on the driver only.
 
 Workers stage Parquet files into the tables' folders (``files``), where no reader of Delta sees them: a table
 is what its log lists. A commit adds them to the log in one Delta transaction, once (``delta_log``).

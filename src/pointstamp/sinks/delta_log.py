@@ -1,4 +1,4 @@
-"""The log of one Delta table: which commits of a query it has, and how another one is added.
+"""Commits of a query in the log of a Delta table.
 
 A commit is one Delta transaction that carries two application transactions, the query's name with the
 commit's number, and with the last epoch. So a repeated publication is recognised from the table itself, and

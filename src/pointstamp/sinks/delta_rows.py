@@ -1,4 +1,4 @@
-"""The rows of a Delta table that is kept up to date: which files a change touches, what takes their place.
+"""Rewrite the files of a Delta table that a change touches.
 
 Delta's files are never changed, so a row that disappears takes its file with it: the file's other rows are
 written again. Which files those are is known by the hashes of their rows, eight bytes for each in the memory

@@ -1,4 +1,4 @@
-"""A Delta table that holds the rows of a table, as they are after the last epoch of each commit.
+"""A Delta table that holds the current rows of a table.
 
 The driver adds up what the workers have staged, writes new rows, and those that lay beside rows which are
 gone (``delta_rows``); one transaction adds and removes the files, and carries the commit's number. It is made

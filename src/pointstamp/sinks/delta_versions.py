@@ -1,4 +1,4 @@
-"""Time travel by epoch: which version of a Delta table is the table after an epoch.
+"""Time travel: the version of a Delta table after an epoch.
 
 Each commit of a query is one version of its tables, and its metadata has the last epoch that is in it. Other
 versions, such as those of OPTIMIZE, have none, and change no row.

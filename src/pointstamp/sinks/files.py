@@ -1,4 +1,4 @@
-"""The Parquet files that workers stage: one per output, worker and group of epochs, the epoch first.
+"""Stage Parquet files, one per output, worker and group of epochs.
 
 Where rows are partitioned by columns, it is one per folder (``hive``). A file is whole when ``stage``
 returns; nothing here makes it visible. Its name says who wrote it: the first epoch, the worker, a tag of the

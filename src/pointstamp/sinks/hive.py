@@ -1,4 +1,4 @@
-"""Folders by the values of columns, as Hive lays them out: ``day=2024-01-01/at=10%3A30/...``.
+"""Hive partition folders: ``day=2024-01-01/at=10%3A30/...``.
 
 The columns are in the folders' names and not in the files, as Spark, DuckDB, polars and pyarrow expect it. A
 null has the folder ``__HIVE_DEFAULT_PARTITION__``, and so has an empty string, for which Hive has no other;

@@ -1,4 +1,4 @@
-"""Output as Apache Iceberg tables, one per output; needs ``pyiceberg`` on the driver alone.
+"""Apache Iceberg output, one table per output; needs ``pyiceberg`` on the driver only.
 
 Workers stage Parquet files (``files``) below a path, where no reader of Iceberg sees them. A commit adds them
 to the table in one snapshot, whose properties carry the query, the commit's number, its last epoch and a

@@ -1,4 +1,4 @@
-"""One file in place of several: its rows are theirs in their order, and its name says for what it was made.
+"""Merge several files into one, with a name that identifies its commits.
 
     epochs-<first>-<last>-query-<tag>-compaction-<number>-<token>-<index>.parquet
 

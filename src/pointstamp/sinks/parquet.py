@@ -1,4 +1,4 @@
-"""Output as Parquet files below a folder, on any storage, published by a chain of manifests.
+"""Parquet output on any storage, published by a chain of manifests.
 
     <path>/_pointstamp/<number>.json                                        the chain (``chain``)
     <path>/<output>/epoch-<first>-worker-<w>-query-<tag>-<generation>.parquet   data (``files``)

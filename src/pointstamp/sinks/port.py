@@ -1,4 +1,4 @@
-"""The sink port: what a run requires from the place that its output goes to, in two phases.
+"""The sink port: how output is staged and published, in two phases.
 
 Workers *stage* rows: what is staged is durable and invisible. The driver writes into its journal which pieces
 belong to a commit, and then *publishes* them: the commit becomes visible, whole and once. A run that is

@@ -1,4 +1,4 @@
-"""Reading what was published: whole epochs, without Spark, while more is being published.
+"""Read published output without Spark, while more is being published.
 
 ``published_now`` says what there is, as the chain of manifests lists it; ``read_published`` reads it into
 Arrow tables, and compares each file with its checksum. Both see one moment: all commits up to some commit,

@@ -1,4 +1,4 @@
-"""Which files are merged: neighbours of about the same size, as soon as there are enough of them.
+"""Choose the files to merge: adjacent ones of similar size.
 
 Files are taken in the order of their epochs, so that each holds the epochs of some time, and by size in
 *tiers*: a tier ends where a file has less than a part of the rows of the largest one left. Enough files in a

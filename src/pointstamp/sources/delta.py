@@ -1,4 +1,4 @@
-"""The changes of a Delta table, as a source: ``delta_changes(path)``; needs ``deltalake`` on all workers.
+"""The change feed of a Delta table as a source: ``delta_changes(path)``; needs ``deltalake``.
 
 A Delta table with ``delta.enableChangeDataFeed`` says for each of its versions which rows were inserted,
 deleted and updated. So a version is a unit: it has a number, its changes never change, and it can be read

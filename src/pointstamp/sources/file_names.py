@@ -1,4 +1,4 @@
-"""What the name of a file tells: its place in an order, its format, the values of its folders.
+"""Parse file names: order, format and partition values.
 
 Numbers in names are compared as numbers, so ``2.csv`` comes before ``10.csv``. The format is known by the
 ending: ``.csv``, ``.tsv``, ``.json``, ``.jsonl``, ``.ndjson``, ``.arrow``, ``.feather``, ``.ipc``; text may

@@ -1,4 +1,4 @@
-"""The order in which files that wait are taken: by modification time, by name, or by a column.
+"""Order waiting files by modification time, name or a column.
 
 - ``"modified"``: by the time of the last change as the file system or store tells it, then by name. A store
   that tells no times leaves the name.

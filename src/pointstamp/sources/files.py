@@ -1,4 +1,4 @@
-"""Files that arrive in a folder, as a source: ``files(path)``.
+"""Files that arrive in a folder as a source: ``files(path)``.
 
 Files are expected to appear whole: renamed or linked into the folder. A file that is being written is taken
 when it is closed, if the kernel of this host can tell; if not, as on a network disk, when it has not changed

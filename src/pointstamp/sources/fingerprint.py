@@ -1,4 +1,4 @@
-"""A fingerprint of rows at hand, which tells whether a run is given the same rows as before.
+"""A fingerprint of in-memory rows, to detect a changed input.
 
 Equal rows in the same order have the same fingerprint, in every process, slice and encoding of nulls: only
 values count, never what Arrow leaves under a null, before an offset or behind an end. Other rows have another

@@ -1,4 +1,4 @@
-"""Which files are one unit: the names that arrive in a folder, turned into units, each file once.
+"""Group the files of a folder into units.
 
 Without markers every file is a unit of its own. With markers, a file waits until a marker closes its group,
 and the group is one unit under the marker's name. A marker is a file whose name ends in the given suffix:

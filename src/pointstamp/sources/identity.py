@@ -1,4 +1,4 @@
-"""Which bytes a file has: a short text that is the same for the same bytes, and cheap to find.
+"""A short text that identifies the content of a file.
 
 A unit that is read again must give the rows that it gave before. A file with the same size and other bytes
 would give other rows, so its identity is recorded with it, and checked when it is read. A small file is

@@ -1,4 +1,4 @@
-"""Files that arrive in a local folder, told by the Linux kernel: inotify(7) through ctypes.
+"""Watch a local folder with inotify(7), through ctypes.
 
 A name is told when the file is whole: closed after writing, renamed into the folder, or linked into it. The
 kernel says "created" both for a file that is opened to be written and for a link to one that is whole

@@ -1,4 +1,4 @@
-"""How much one tick takes of a source at most, in bytes of what is read."""
+"""Check the byte limit of a tick."""
 
 from pointstamp.errors import FlowError
 from pointstamp.sources.port import Unit

@@ -1,4 +1,4 @@
-"""Rows at hand as a source: for tests, and for small static inputs.
+"""In-memory rows as a source, for tests and small inputs.
 
 The rows travel with the source to every worker, so this is not for what is large. Each batch is one unit,
 named by its number, its rows and their fingerprint. A position is how many were taken, with how many rows,

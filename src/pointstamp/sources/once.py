@@ -1,4 +1,4 @@
-"""A watch of units that are all known when it begins: rows at hand, what one listing has found."""
+"""A watch of units that are all known at its start."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""The source port: rows that come in named units, each of which can be read again.
+"""The source port: named units of rows that can be read again.
 
 Recovery replays what came after the last commit, so a source must guarantee exactly one strong thing: a unit
 that was found once can be read again, and gives the same rows. Everything else follows from how a run uses

@@ -1,4 +1,4 @@
-"""Identity of a source: what a checkpoint records, so that it resumes with this source and no other.
+"""The identity of a source, which a checkpoint records and compares.
 
 An identity is a mapping of words: ``kind``, ``place`` (an absolute address without credentials), for a
 cluster ``servers`` (joined by commas; lists with a server in common are one cluster), and options that change

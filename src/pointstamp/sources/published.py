@@ -1,4 +1,4 @@
-"""Another query's published output as a source: ``published(path, output)``.
+"""The published output of another query as a source: ``published(path, output)``.
 
 This is how flows are composed: what one query publishes, epoch by epoch and exactly once, another one reads,
 while both run and whichever of them dies. Completeness carries over. An epoch is a unit here once it is

@@ -1,4 +1,4 @@
-"""The rows of one file as Arrow batches that fit a schema: Parquet, Arrow IPC, CSV, JSON lines.
+"""Read a file as Arrow batches of a schema: Parquet, Arrow IPC, CSV, JSON lines.
 
 Columns are found by their exact names, or else by names that differ only in case, if there is one such
 column. A file may have more columns than the schema asks for; those are not read

@@ -1,4 +1,4 @@
-"""Versions of a table as units: those that are there, and those to come.
+"""Table versions as units.
 
 Where asking costs little the driver asks at every poll. Elsewhere a thread asks at an interval, so that a
 poll never waits.

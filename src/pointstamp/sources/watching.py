@@ -1,4 +1,4 @@
-"""Finding new files in a folder: told by the kernel where it can, else by listing at an interval.
+"""Find new files in a folder, by inotify or by listing.
 
 The order at the start makes sure that nothing is lost: first the kernel is asked to tell of arrivals, then
 the folder is listed. A file that arrives in between is found twice and taken once; the other way around it

@@ -1,4 +1,4 @@
-"""Whether a file is whole, or may still be being written: what can be known now, and what by waiting.
+"""Detect whether a file is complete or still being written.
 
 On Linux the kernel is asked for a read lease, which it grants only if no process has the file open for
 writing. It answers the owner of a file and the superuser only, and not for network disks; object stores show

@@ -1,4 +1,4 @@
-"""From what an operator says about its state to something that can be saved and restored.
+"""Save and restore the state that an operator declares.
 
 An operator has ``save`` and ``restore`` of its own, or it declares ``state``, a mapping from the names of its
 attributes to how each is saved (``pointstamp.state.saved``), or it says nothing and has nothing to save.

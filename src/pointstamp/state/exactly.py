@@ -1,4 +1,4 @@
-"""Values of rows that MessagePack has no kind for, so that they come back as exactly what they were.
+"""Exact MessagePack encodings of row values that it does not know.
 
 Rows of a batch are Python values, ``batch.to_pylist()``: besides numbers and text there are times, dates,
 durations and decimals in them, and maps are lists of tuples. MessagePack would write a decimal as text and a

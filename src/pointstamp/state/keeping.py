@@ -1,4 +1,4 @@
-"""What an operator keeps between epochs, in rows and bytes, for whoever asks where the memory is.
+"""Report the state of operators in rows and bytes.
 
 What can say how much it keeps has an attribute ``kept_rows``. An operator need say nothing itself: every such
 thing among its attributes, or in a mapping that is one, is shown under the attribute's name. Asking costs a

@@ -1,4 +1,4 @@
-"""How much memory a worker may take for what its operators keep, and what goes to disk beyond that.
+"""The memory limit of operator state, and spilling beyond it.
 
 What can go to disk joins the budget of its worker, and tells it after each change how much it takes. Beyond
 the limit the largest parts of all members are written to files and mapped, until there is some room again.

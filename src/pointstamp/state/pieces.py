@@ -1,4 +1,4 @@
-"""What an operator keeps between epochs, as rows that can be saved and brought to any number of workers.
+"""Operator state as rows that can be saved and rescaled.
 
 An operator's state is a set of named *pieces*, each an Arrow table. A piece says by which columns its rows
 belong to workers, with the same hash as the exchange, so that the rows that a worker gets back are those of

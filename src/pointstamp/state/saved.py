@@ -1,4 +1,4 @@
-"""How an attribute of an operator is saved: what a user writes into ``state``.
+"""Declarations of saved attributes, for an operator's ``state``.
 
     class Sessions:
         outputs = "user string, clicks long"

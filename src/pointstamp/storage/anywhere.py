@@ -1,4 +1,4 @@
-"""A storage at any address: a local folder, or whatever fsspec knows (S3, Google, Azure, HDFS, and others).
+"""Open a storage by address: a local folder, or any fsspec system (S3, Google, Azure, HDFS).
 
 ``storage_at`` chooses. The address and its options travel to the workers; each makes its own connection.
 

@@ -1,4 +1,4 @@
-"""A storage in the memory of one process: for tests, simulations and runs that need not outlive it.
+"""In-memory storage for tests, simulations and short runs.
 
 It keeps every promise of the port but durability: objects are gone when the process is. Several threads may
 use one at once. It cannot be sent to another process, which would get a copy and believe it shared.

@@ -1,4 +1,4 @@
-"""A trial of a store, before anything rests on it: of several writers of one new object, one wins.
+"""Test that a store supports exclusive creation, before a query relies on it.
 
 Some stores that resemble S3 refuse a second writer that comes later, and let two pass that come at the same
 time. So the trial races: several writers create the same new object at once, several times. A store that

@@ -1,4 +1,4 @@
-"""Sealed content: what is stored can prove that it is whole, unaltered, and what it is taken for.
+"""Sealed objects: content that proves its integrity, name and owner.
 
 A seal stands before the content: a mark, the seal's own format, the version and the kind of the content, the
 name under which it is stored, its owner, its length and a checksum (CRC-32) over all of it. So an object that

@@ -1,4 +1,4 @@
-"""A seal for objects that people and other programs read, too: JSON with its name and a checksum.
+"""Sealed JSON objects, readable by other programs.
 
     {"format_version": 3, "name": "_pointstamp/000000000019.json", "crc32": "0a1b2c3d", "content": {...}}
 

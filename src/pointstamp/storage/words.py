@@ -1,4 +1,4 @@
-"""What all storages share: which names are allowed, and failures as messages.
+"""Shared checks of object names, and failures as messages.
 
 A name is checked at the border, so that an object never lies outside its storage and never looks like a file
 that is still being written: no part of a name begins with a dot, because such files do.

@@ -1,4 +1,4 @@
-"""Time domains: which times may stand at a port, and how they are ordered.
+"""Time domains: the valid times of a port, and their order.
 
 A time is a tuple ``(root, round, round, ...)``: the root time first, by default the epoch, then one round
 for each loop around the port, outermost first. The order is the product order. Each port has a domain of

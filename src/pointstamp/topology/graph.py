@@ -1,4 +1,4 @@
-"""The graph of a flow: operators, their ports, what connects them, and how times move through them.
+"""The graph of a flow: operators, ports, edges and path summaries.
 
 One flat graph holds all loops; each port has its own time domain (``pointstamp.topology.domain``). An
 output may feed many inputs, an input has exactly one source. Inside an operator, each pair of input and

@@ -1,4 +1,4 @@
-"""A linear extension of "could result in", and with it the proof that every cycle advances time.
+"""A linear extension of could-result-in, which proves that every cycle advances time.
 
 Propagation must take pointstamps in an order in which nothing taken later can still change what was taken
 before: a linear extension of could-result-in on (port, time). With one time domain for all ports sorting

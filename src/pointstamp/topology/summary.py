@@ -1,4 +1,4 @@
-"""Path summaries: what must happen to a time on its way along a path, in one normal form.
+"""Path summaries: how a path changes times, in a normal form.
 
 A summary keeps the first coordinates of a time and adds to them, drops the others, and appends constants.
 Entering a loop appends round 0, leaving it drops the round, feedback adds one to the last round, and every

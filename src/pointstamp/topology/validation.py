@@ -1,4 +1,4 @@
-"""Summaries that could not be right are refused when an operator is added, with its name.
+"""Reject invalid summaries when an operator is added.
 
 A summary leads from the domain of its input to the domain of its output, and never takes time back: in the
 normal form that means no negative increment and no negative constant. What a user's own root summary does

@@ -1,4 +1,4 @@
-"""Events: what has happened on a worker, in the past tense, enough to rebuild the models' state from them.
+"""Events of a worker, complete enough to rebuild the models' state.
 
 They follow the actions of the models: a message pulled is ``recv_cap``, the end of an activation is one
 ``perf_op``, and so on. The simulator's trace, the judge and displays read the same events.

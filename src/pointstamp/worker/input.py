@@ -1,4 +1,4 @@
-"""Input handles: how batches and times come into a flow from outside."""
+"""Input handles: send batches and advance times from outside."""
 
 from collections.abc import Callable
 from typing import Any

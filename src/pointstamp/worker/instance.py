@@ -1,4 +1,4 @@
-"""One operator on one worker: its logic, its context, and the messages that wait for it."""
+"""One operator on one worker: its logic, context and waiting messages."""
 
 import sys
 from collections.abc import Callable, Sequence

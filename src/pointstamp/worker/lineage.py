@@ -1,4 +1,4 @@
-"""Forks of this process: a copy of a worker or of a driver ends where the user's function returns to us.
+"""Detect forks of this process, and end copies when a user's function returns.
 
 A function of the user's may fork. The copy has the sockets, files and state of its parent, so it must not
 continue as a second worker: it would send, commit and publish what its parent does. ``Lineage.depth`` counts

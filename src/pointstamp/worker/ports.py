@@ -1,4 +1,4 @@
-"""The ports to the outside: what a worker asks of the world, so that the world can be replaced.
+"""The worker's ports to the outside: transport, clock and storage.
 
 A worker never opens a socket, asks the time, draws a random number or starts a thread. It asks one of these.
 Real processes, Spark tasks and the simulated world each bring their own; the code that is simulated is the

@@ -1,4 +1,4 @@
-"""Routes: where a batch goes that is sent on an output, and what happens to its time on the way.
+"""Routes of batches: the receivers of an output, and how times change on the way.
 
 Doors (enter, leave, feedback, delay) do no work, so no operator runs for them: a route leads straight from
 the output of an operator to the inputs that read it, through all doors between, and moves the time as their

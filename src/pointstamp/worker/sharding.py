@@ -1,4 +1,4 @@
-"""Which worker a row goes to where a user's function says its shard: the function is called and checked here.
+"""Call a user's sharding function and check its answer.
 
 A shard is any whole number from 0 on, and its worker is ``shard % workers``, so that a function need not know
 how many workers there are, and rows of one shard meet whatever their number. A function that answers anything

@@ -1,4 +1,4 @@
-"""Snapshots of one worker at closed epochs, while it continues working (Veresov et al. 2024, for cycles too).
+"""Snapshots of a running worker at closed epochs (Veresov et al. 2024, also for cycles).
 
 The snapshot of epoch e is taken operator by operator, each when it can neither receive nor send anything of
 an epoch up to e any more: no time of such an epoch is in the frontier of its inputs, and it holds no

@@ -1,4 +1,4 @@
-"""Edges by one of their ends, in order, in arrays: found by vertex, counted, added and taken away in batches.
+"""An index of edges by one end, in arrays, updated in batches.
 
 Rows lie in two runs, each in the order of (vertex, other end, length): a large one, and a small one of what
 came since. A change finds its row by bisection and counts it up or down where it stands; a row that is new

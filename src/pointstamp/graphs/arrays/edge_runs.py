@@ -1,4 +1,4 @@
-"""Edges in the order of (vertex, other end, length), as columns: how they are laid, merged and found.
+"""Sorted runs of edges as columns: build, merge and search them.
 
 A run is never changed but in how often its rows are there, which ``edge_index`` counts. Rows that are there
 no more are passed over, and left out where two runs are merged.

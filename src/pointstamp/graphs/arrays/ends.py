@@ -1,4 +1,4 @@
-"""Who is named by edges that come and go, added up batch by batch before anybody counts the vertices.
+"""Accumulate the vertices that edges name, before they are counted.
 
 A graph names a vertex as often as it has ends there. Where ids are whole numbers, the ends of a batch are
 added up in arrays, so that what keeps the vertices is told of each once in a batch and not once for each end.

@@ -1,4 +1,4 @@
-"""Slots of ids that lie far apart: a hash table in arrays, by open addressing on the splitmix64 of each id.
+"""A hash table from sparse ids to slots, in arrays, with open addressing.
 
 Many ids enter at once. Of those that want one place one has it, and the others continue to the next, further
 away each time. Ids are never removed.

@@ -1,4 +1,4 @@
-"""Numbers for ids of other types, given once, so that operators in arrays can take the graph.
+"""Assign integers to ids of other types, so that array operators apply.
 
 The worker that owns an id gives it a number when it comes, and takes it back when it goes; an id that comes
 again gets another one. Numbers lie close together: worker w of n gives every n-th, beginning with w. They say

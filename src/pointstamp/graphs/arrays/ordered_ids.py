@@ -1,4 +1,4 @@
-"""Ids in their order, with numbers that lie in the same order.
+"""Order-preserving integers for ids.
 
 An id that comes gets a number between those of its neighbours. Where no number is left between them, ids
 around it get other numbers: as few as it takes until each has room beside it again (Itai, Konheim and Rodeh

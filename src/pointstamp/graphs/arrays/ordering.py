@@ -1,4 +1,4 @@
-"""Numbers in the order of ids, for algorithms in arrays in which the order of ids decides ties.
+"""Integers in the order of ids, for algorithms that break ties by id.
 
 One worker has all ids; which one, the name of the operator decides. It gives each id a number when it comes
 (``ordered_ids``), and may have to give others to ids beside it: then the rows of these change, and with them

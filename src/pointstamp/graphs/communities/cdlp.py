@@ -1,4 +1,4 @@
-"""Communities by label propagation, as LDBC Graphalytics defines it: synchronous, with ties decided.
+"""Community detection by label propagation, as LDBC Graphalytics defines it.
 
     flow.output("communities", graphs.cdlp(graph, rounds=10))      # id, label
 

@@ -1,4 +1,4 @@
-"""Labels of vertices in every round of label propagation, in arrays, and the links by which they vote.
+"""Labels of all rounds of label propagation, and the links that vote.
 
 It has the vertices of a worker and their neighbours, and takes epochs and their rounds in order.
 """

@@ -1,4 +1,4 @@
-"""Labels and links as they are saved, and as a worker that continues finds them.
+"""Save and restore labels and links of label propagation.
 
 The labels of a worker's vertices and of their neighbours are saved: where as many workers continue, each gets
 its own back, and where there are more or fewer all get all, of which those by the owners count.

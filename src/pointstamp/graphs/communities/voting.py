@@ -1,4 +1,4 @@
-"""The operator of label propagation: it lets vertices vote round by round, and reports each epoch.
+"""The label propagation operator: votes round by round, output by epoch.
 
 A vertex votes again in round i if its links have changed, or the label of a neighbour in the round before;
 its neighbors receive the new label in the next round. Links are the same in both directions, so the links by

@@ -1,4 +1,4 @@
-"""The operator that makes facts of edges: pairs of ids in one component, checked where they come in."""
+"""The operator that validates edges and turns them into pairs of ids."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Labels as they are saved, and who follows those that a worker owns when it continues with them."""
+"""Save and restore labels with the vertices that follow them."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What one worker knows of the components of a graph, and whom it has to tell about what it learns.
+"""A worker's union-find forest, and the messages that keep it consistent.
 
 A *fact* is a pair of ids (vertex, other) that lie in one component, brought to the worker that owns the
 vertex. The forest joins everything that its facts connect and labels each set with its least id. Three kinds

@@ -1,4 +1,4 @@
-"""Connected components of a graph that grows: for every epoch the vertices whose component has changed.
+"""Connected components of a graph to which edges are only added.
 
     edges = flow.input("edges", "src long, dst long")
     flow.output("components", connected_components(edges))        # vertex long, component long

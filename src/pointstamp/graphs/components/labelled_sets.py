@@ -1,4 +1,4 @@
-"""The labelled sets of a forest, in slots: which label each vertex has, and how sets become one.
+"""Labelled disjoint sets in slots, and their union.
 
 Each set is labelled with its least id. Mine are the vertices that this worker owns; strangers and followers
 belong to others, and leave their set when their label becomes less (``forest`` says why).

@@ -1,4 +1,4 @@
-"""The operator of components that grow: it keeps a forest, and takes epochs one after the other.
+"""The operator of growing components: a forest, updated epoch by epoch.
 
 Epochs may overlap on the way in, but the labels have one version. So the operator keeps what comes for a
 time, with the capabilities to act on it (Brun et al. 2021, section 4), until that time is complete and so is

@@ -1,4 +1,4 @@
-"""Who belongs to a root: for each root its members, in chains of segments of one long array.
+"""The members of each root, in chained segments of one array.
 
 Joining two sets must not touch the members of the one that keeps its root, or a large component would be
 copied for every small one that it swallows. So a root has a chain of segments, and what joins it becomes one

@@ -1,4 +1,4 @@
-"""The minimum spanning forest: the lightest edges that connect whatever is connected.
+"""The minimum spanning forest.
 
 Boruvka (1926): every component of the forest so far takes the lightest edge that leaves it, until none does.
 Edges are ordered by weight and then by their ends, so no two are equally light, and there is one answer.

@@ -1,4 +1,4 @@
-"""What Spark does by itself with the edges of a graph: degrees, messages, and the paths of a search."""
+"""Degrees, messages and search paths, computed by Spark alone."""
 
 from collections.abc import Iterable
 from typing import Final

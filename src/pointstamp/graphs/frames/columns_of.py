@@ -1,4 +1,4 @@
-"""The columns that GraphFrames has for results: labels, maps of distances, structs of motifs."""
+"""Convert results to the columns that GraphFrames defines."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""GraphFrame: a graph of two DataFrames, with the methods and columns of GraphFrames, run as flows on Spark.
+"""GraphFrame: the methods and columns of GraphFrames, run as flows on Spark.
 
     from pointstamp.graphs import GraphFrame                       # instead of graphframes
 

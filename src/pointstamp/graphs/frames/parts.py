@@ -1,4 +1,4 @@
-"""What Spark does by itself with a graph of two DataFrames: degrees, messages and parts of it.
+"""Degrees, triplets and subgraphs of a GraphFrame, computed by Spark alone.
 
 These are the methods of ``GraphFrame`` that are joins, groups and filters; it has those that go in rounds.
 """

@@ -1,4 +1,4 @@
-"""GraphFrames' builder of vertex programs: what is sent along edges, and what vertices make of it, in rounds.
+"""The GraphFrames builder of vertex programs.
 
     ranks = (
         g.pregel.setMaxIter(5)

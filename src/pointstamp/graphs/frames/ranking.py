@@ -1,4 +1,4 @@
-"""Ranks as GraphFrames has them: of all vertices, as seen from one, and as seen from each of several."""
+"""PageRank in its GraphFrames variants: global, personalized, parallel."""
 
 from collections.abc import Sequence
 from functools import reduce

@@ -1,4 +1,4 @@
-"""Ranks of a graph of two DataFrames, and how an algorithm is run on its ids.
+"""Run PageRank on the ids of a graph of two DataFrames.
 
 These are the methods of ``GraphFrame`` that give vertices their ranks, and edges their shares of them.
 """

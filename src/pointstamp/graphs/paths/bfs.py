@@ -1,4 +1,4 @@
-"""Breadth-first search: how many edges away each vertex is from the nearest source.
+"""Breadth-first search: the number of edges to the nearest source.
 
 LDBC Graphalytics' BFS, of which this has the vertices that are reached; all others are infinitely far away.
 Edges are followed from ``src`` to ``dst``, or both ways where they have no direction. Edges that are there

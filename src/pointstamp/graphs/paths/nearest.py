@@ -1,4 +1,4 @@
-"""The least distance of every vertex from where a search begins: by an operator in arrays, or as a loop.
+"""The least distance of each vertex from the sources, by arrays or a loop.
 
 Where ids are whole numbers, and outside loops, it is the operator of ``searching``. Otherwise it is a loop of
 tables (Bellman and Ford), which takes ids of every type and continues inside other loops.

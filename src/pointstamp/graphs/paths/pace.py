@@ -1,4 +1,4 @@
-"""In which order keys are passed on: those of small distances first, so that few are passed on in vain.
+"""The order in which keys are relaxed: small distances first.
 
 By distance the nearer half is taken at a time, and all where they are few. With steps that are all equally
 long that is breadth-first search, with others it is near to the delta-stepping of Meyer and Sanders (2003).

@@ -1,4 +1,4 @@
-"""The operator of searches, which takes each epoch in three phases: doubt, relaxing, and the report.
+"""The search operator: each epoch invalidates, relaxes and reports.
 
 It is one operator in a loop in a loop. The outer loop has three rounds, the *phases* of an epoch: doubt,
 relaxing, and the report. The inner loop has a round for each time that workers tell each other. A phase

@@ -1,4 +1,4 @@
-"""What can be reached from a set of vertices: those from which it begins, and all that an edge leads to."""
+"""The vertices that are reachable from a set of sources."""
 
 from collections.abc import Iterable
 

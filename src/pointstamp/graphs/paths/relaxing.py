@@ -1,4 +1,4 @@
-"""How keys follow from steps: by doubt, which forgets those that rest on nothing, and by relaxing.
+"""Recompute keys after a change: invalidate unsupported ones, then relax.
 
 Doubt first: whoever has lost the step by which it was reached looks for another one that gives the same key;
 if there is none it forgets its key, and those that rest on it are in doubt in turn. Then every key that is

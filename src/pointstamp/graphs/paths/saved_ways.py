@@ -1,4 +1,4 @@
-"""Ways as they are saved, and the columns of steps, starts and keys.
+"""Save and restore shortest-path state: steps, starts and keys.
 
 What is saved is the steps and starts by the vertex to which they lead, and by every worker the keys of all
 vertices, for where as many workers continue, each gets back what it has saved itself.

@@ -1,4 +1,4 @@
-"""Shortest paths from a source: the least sum of weights on a way to each vertex.
+"""Single-source shortest paths by weight.
 
 LDBC Graphalytics' SSSP, of which this has the vertices that are reached; all others are infinitely far away.
 Of edges that are there several times the lightest counts, and loops at vertices make no difference. Weights

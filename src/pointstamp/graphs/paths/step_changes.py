@@ -1,4 +1,4 @@
-"""Steps and starts as columns: what is searched, and how it changes."""
+"""Changes of steps and starts as columns."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Topological levels: how long the longest path to a vertex is, where that has an end.
+"""Topological levels: the length of the longest path to each vertex.
 
 What lies on a cycle, or behind one, has no level. These vertices are found first: all have an edge from one
 of them, so taking those without such an edge away, again and again, leaves exactly them (Kahn 1962). The

@@ -1,4 +1,4 @@
-"""What is known of the shortest ways to all vertices, and how it changes with the graph.
+"""Shortest-path state of a worker, updated as the graph changes.
 
 The *key* of a vertex is its least distance from a start, and the least number of steps in which that distance
 is reached. Every step makes the key greater, also one of length 0. So a vertex that rests on another one, its

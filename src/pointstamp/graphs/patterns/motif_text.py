@@ -1,4 +1,4 @@
-"""The text of a motif, as GraphFrames has it, read into terms: who leads to whom, and who does not.
+"""Parse a GraphFrames motif into terms.
 
     (a)-[e]->(b); (b)-[]->(c); !(c)-[]->(a); (d)
 

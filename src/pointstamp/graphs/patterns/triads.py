@@ -1,4 +1,4 @@
-"""The triangles of a graph that changes, found from the edges that change.
+"""Incremental triangles, found from the edges that change.
 
 A triangle comes or goes with one of its edges. So those that go are found before a change is made, from the
 edges that go, and those that come after it, from the edges that come: for each edge the neighbours of the end

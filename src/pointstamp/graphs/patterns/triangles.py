@@ -1,4 +1,4 @@
-"""Triangles: three vertices each beside the others, counted at each of their corners and in all.
+"""Triangle counts per vertex and in total.
 
 Outside loops, with numbers for ids of other types, they are found by the operator of ``counting``, from the
 edges that change. Otherwise they are a join: each pair of neighbours is taken in one direction, from the one

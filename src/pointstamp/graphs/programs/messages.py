@@ -1,4 +1,4 @@
-"""Messages along edges, added up where they arrive: GraphFrames' aggregateMessages, as a table.
+"""Messages along edges, aggregated at the receiver (aggregateMessages of GraphFrames).
 
     ages = graphs.aggregate_messages(graph, to_dst=ps.col("src_age"), total=ps.sum("msg"))
 

@@ -1,4 +1,4 @@
-"""Links in the order of their sources, with the place where each source begins, and sums by slot.
+"""Links sorted by source, with offsets, and sums by slot.
 
 These are the compressed sparse rows of linear algebra. Where most sources are asked for, a run is read from
 its beginning to its end instead of source by source.

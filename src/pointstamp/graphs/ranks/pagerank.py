@@ -1,4 +1,4 @@
-"""PageRank of a graph that changes: per epoch the ranks that are no longer the same.
+"""Incremental PageRank: the changed ranks of each epoch.
 
     graph = graphs.Graph(flow.input("edges", "src long, dst long, w long").running(weight="w"))
     flow.output("ranks", graphs.pagerank(graph))                   # id, rank double

@@ -1,4 +1,4 @@
-"""The operator of PageRank: it keeps the ranks of its vertices, and pushes residuals round by round.
+"""The PageRank operator: ranks in state, residuals pushed round by round.
 
 A round takes in all that was sent in the one before, so the ranks do not depend on who is told first; sums
 are those of whole numbers, so they do not depend on how they are put together. One worker alone has no other

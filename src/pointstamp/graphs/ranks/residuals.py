@@ -1,4 +1,4 @@
-"""Ranks and residuals of some vertices, in whole numbers, and how a residual is pushed along the links.
+"""Integer ranks and residuals, and how a residual is pushed along links.
 
 A vertex u has a *reset* b(u), 1 or 0, a rank p(u), and what comes in, s(u): the sum over all links v -> u of
 the *share* of v, which is d p(v) / out(v), rounded to a whole number of units. The residual b(u) + s(u) -

@@ -1,4 +1,4 @@
-"""The units in which ranks are counted as whole numbers, and the largest rank that they can count."""
+"""The integer units of ranks, and the largest rank that they express."""
 
 import math
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""A whole graph in arrays: which edges and vertices are there, and which come and go with a change.
+"""A complete graph in arrays, with counted edges and vertices.
 
 Edges and vertices may be there several times. An edge *comes* when it is there for the first time, and *goes*
 with the last; edges from a vertex to itself do neither, but they name it. A vertex is there while something

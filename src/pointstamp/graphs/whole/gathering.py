@@ -1,4 +1,4 @@
-"""Algorithms by an operator that has the whole graph, in arrays: for ids that are whole numbers.
+"""Run array algorithms on a graph that is gathered on one worker.
 
 All changes of the graph are brought to one worker, which has the whole graph and works alone; which worker
 that is, the name of the operator decides, so that several such algorithms are spread. What they find is a

@@ -1,4 +1,4 @@
-"""The minimum spanning forest of a graph that changes, in arrays.
+"""The minimum spanning forest of a changing graph, in arrays.
 
 Edges are ordered by weight, and then by the ids of their ends, so no two are equally light, and there is one
 forest. It is found by Boruvka (1926): every component of the forest so far takes the lightest edge that

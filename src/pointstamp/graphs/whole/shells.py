@@ -1,4 +1,4 @@
-"""Core numbers of a graph that changes, by the order in which vertices go when the graph is peeled.
+"""Core numbers of a changing graph, by its peeling order.
 
 Peeling takes away, round by round, who has at most k neighbours left, and then continues with a greater k.
 The *level* of a vertex is its core number, the *shell*, and in it the round in which it went. Two things

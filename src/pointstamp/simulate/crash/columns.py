@@ -1,4 +1,4 @@
-"""Inputs whose rows say their epochs themselves, for a simulated query.
+"""Simulated inputs with an epoch column.
 
 Item i of an input was epoch i. Here its rows say so in a column, and come in other units than their own: some
 earlier, some later, as rows do that were written down when they happened and arrive when they can. After so

@@ -1,4 +1,4 @@
-"""What can go wrong in a simulated world, one function each; the world chooses which of them happens.
+"""The failures of a simulated world, one function each.
 
 All of it is what processes, machines and storages do: members are lost, a driver is lost between two
 operations, a driver is replaced though it lives, or sleeps and is replaced, a storage fails or does not

@@ -1,4 +1,4 @@
-"""One generation in a simulated world: a driver, its members and their scribes, each dead or alive.
+"""One simulated generation: a driver, its members and their scribes.
 
 The members are the production ``Member``, the driver is the production ``Session`` and ``Coordinator``.
 Replaced are the network between members, the channels for orders and reports (in order, each with a delay),

@@ -1,4 +1,4 @@
-"""The drivers of a simulated world: they take over, drive a generation, die, sleep, and are fenced.
+"""The simulated drivers: take over, drive, die, sleep and be fenced.
 
 A recovery is ``begin_generation`` and a round of a driver is ``Session.turn``, the same that a supervisor
 calls. Each durable operation in them is a moment at which the driver may die, or fall asleep while another

@@ -1,4 +1,4 @@
-"""What outlives the processes of a simulated world, and what happens around each operation on it.
+"""Simulated durable state, and the failures around each operation on it.
 
 Kept: what the ports promise (``pointstamp.storage.port``, ``pointstamp.sinks.port``), and no more. An
 operation may fail, or be done without an answer; its caller may die before it, in the middle of it or after

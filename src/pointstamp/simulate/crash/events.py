@@ -1,4 +1,4 @@
-"""What happens in a simulated world besides the events of workers: generations, crashes, ticks and commits.
+"""Events of a simulated query: generations, crashes, ticks and commits.
 
 A run with crashes is a list of pairs: the generation, and what has happened in it. The events of workers are
 those of ``pointstamp.worker.events``; each generation's are judged by themselves, and the whole is explained

@@ -1,4 +1,4 @@
-"""Explaining a real run with crashes: the failure-free run that an observer may believe, judged.
+"""Verify that a run with crashes equals a failure-free run for an observer.
 
 The recipe is that of Veresov et al. 2024 (theorem 6.9), as ``pointstamp_models.exploring.transparency``
 follows it for models, here for the recorded events of real workers: split at the recoveries into

@@ -1,4 +1,4 @@
-"""What a world with crashes has besides them, each in some worlds and not in others.
+"""Optional features of simulated worlds, each present in some of them.
 
 Rows may carry their epochs in a column; savepoints may be taken, and another query begin with one of them;
 the end of all inputs may be the end of time; the power may fail; fewer snapshots may be kept. All of it is

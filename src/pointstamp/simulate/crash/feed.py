@@ -1,4 +1,4 @@
-"""What a simulated query is fed: sources whose units come when the world says, and can be read again.
+"""Simulated sources, whose units arrive when the world decides.
 
 Item i of an input is unit i. How its rows are split into parts, how large each part says it is (which decides
 who reads it) and in how many batches it is read is chosen once, before the world begins: a unit that is read

@@ -1,4 +1,4 @@
-"""The rules of progress, of snapshots and of commits for a world with crashes, one generation beside another.
+"""Verify progress, snapshots and commits of a world with crashes.
 
 The events of each generation are judged by themselves: a restored generation begins with the counts of the
 protocol, and its first changes bring what was saved. With them go the rules of snapshots

@@ -1,4 +1,4 @@
-"""Moves: the events of a run with crashes, grouped by what one operator did at once, with its epoch.
+"""Moves: events grouped by operator activation, with their epoch.
 
 A move is one perf_op of the models: what an operator pulled, was told, sent and kept, up to the end of its
 activation. Its epoch is that of what it was about: the messages that it pulled and the times of which it was

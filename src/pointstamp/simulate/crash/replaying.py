@@ -1,4 +1,4 @@
-"""A trace with crashes, followed in the models' state: each generation by itself, one beside the other.
+"""Replay a trace with crashes in the models' state, generation by generation.
 
 What happens to the query is a step, too: a crash, a generation that begins and where it continues, ticks and
 commits. A generation begins with the counts of the protocol, and its first changes bring what was saved, so

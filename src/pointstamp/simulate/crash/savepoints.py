@@ -1,4 +1,4 @@
-"""A query that begins with a savepoint of a simulated one, when that has come to its end.
+"""Start a simulated query from a savepoint of another one.
 
 By then the first query has continued for long, has forgotten old snapshots and removed what it needs no more;
 every savepoint that was answered must still be there. The second query has a storage and a sink of its own,

@@ -1,4 +1,4 @@
-"""Running a flow in many worlds with crashes: what is published must be what a run without failures emits.
+"""Run a flow in many worlds with crashes, and compare with a failure-free run.
 
 Each world is judged three times, and each judge finds what the others cannot:
 

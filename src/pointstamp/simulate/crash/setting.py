@@ -1,4 +1,4 @@
-"""What a simulated world with crashes is made of: a query and its surroundings, and notes of what happens.
+"""The setting of a simulated query: the query, its surroundings, and a log.
 
 Everything is decided by one seed: the choices, what the world is like
 (``pointstamp.simulate.crash.makeup``) and what it has (``features``), its input, storage and sink. A world

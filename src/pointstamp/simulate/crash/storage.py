@@ -1,4 +1,4 @@
-"""The storage of a simulated world: objects on a disk that is written as ``LocalStorage`` writes.
+"""Simulated storage with the write steps of ``LocalStorage``.
 
 What is acknowledged is durable. What is not may be whole, absent, or begun:
 

@@ -1,4 +1,4 @@
-"""Traces of runs with crashes: all that happened, by generation, as lines of JSON in a file.
+"""Traces of runs with crashes, by generation, as JSON lines.
 
 The first line is the header: the shape of the flow, how many workers, how the run ended, up to which epoch it
 was published, and the command that repeats it. Each further line is a generation and what happened in it. A

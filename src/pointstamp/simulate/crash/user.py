@@ -1,4 +1,4 @@
-"""What the user of a simulated query does while it runs: says how far inputs are complete, takes savepoints.
+"""The simulated user: promises about inputs, and savepoints.
 
 A user calls a query, which listens between two rounds of its driver, and is answered or not. A user knows of
 an input what was put there, not what the driver has found of it. What was answered holds, whatever crashes

@@ -1,4 +1,4 @@
-"""A cluster of Kafka: its address, the user's settings for it, and what its errors mean.
+"""A Kafka cluster: its address, settings and errors.
 
 Everything that speaks with Kafka asks here for its settings; confluent-kafka is imported when that happens.
 """

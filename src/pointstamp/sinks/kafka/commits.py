@@ -1,4 +1,4 @@
-"""The topic that says which commits are published: one record for each, in the transaction of its rows.
+"""The topic of commits: one record per commit, in the transaction of its rows.
 
 A commit is published if its record is committed, and both are so at once. The topic is compacted by the name
 of the query, so it stays small; a consumer group's offsets would be forgotten a week after a query was

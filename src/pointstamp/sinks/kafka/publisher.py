@@ -1,4 +1,4 @@
-"""Publishes commits as transactions of Kafka: the records of all outputs and a note of the commit, at once.
+"""Publish commits as Kafka transactions.
 
 A reader of committed records sees all of a commit or nothing of it. One producer writes it, because no other
 can write into its transaction: so the rows of a commit pass through the driver, encoded by the workers.

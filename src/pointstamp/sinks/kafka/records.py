@@ -1,4 +1,4 @@
-"""Rows as records of Kafka: their keys, and their values as JSON.
+"""Encode rows as Kafka records: keys, and values as JSON.
 
 - Rows of a stream: each is a record. With a key its columns are the record's key: one column as text, as it
   is where it is text or bytes, and several as a JSON object.

@@ -1,4 +1,4 @@
-"""Output as records of Kafka, exactly once for readers of committed records; needs ``confluent-kafka``.
+"""Kafka output, exactly once for read-committed consumers; needs ``confluent-kafka``.
 
 Workers stage encoded rows as files (``pointstamp.sinks.files``) in the query's checkpoint, or below a path
 that is given; small ones are in the journal, with their commit. The driver writes the files of a commit as

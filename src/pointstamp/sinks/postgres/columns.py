@@ -1,4 +1,4 @@
-"""Columns of Arrow as columns of PostgreSQL: the types, and rows as COPY reads them.
+"""Convert Arrow columns to PostgreSQL types and COPY rows.
 
 Rows travel as CSV in which every value stands in quotes and a null is nothing at all, so that an empty text
 and a null are told apart. Values are never cut: what PostgreSQL cannot hold is rejected with an error.

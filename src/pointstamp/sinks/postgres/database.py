@@ -1,4 +1,4 @@
-"""A connection to a database, in transactions that either happen or do not.
+"""Database connections and transactions.
 
 A connection is opened when it is first needed, and again after any error: what was begun on the old one is
 undone by the server, as if the process had died. Nothing waits for ever. A server that is gone is noticed

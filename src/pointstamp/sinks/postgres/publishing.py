@@ -1,4 +1,4 @@
-"""What the driver does: a commit's number and its rows become visible in one transaction.
+"""Publish a commit's rows and number in one transaction.
 
 A number that is there says that its rows are there. Of two drivers that publish the same commit at once, one
 waits for the other at the number, and then finds it.

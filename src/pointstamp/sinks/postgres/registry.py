@@ -1,4 +1,4 @@
-"""What the database itself knows: which outputs there are, whose they are, and which commits it has.
+"""The registry in the database: outputs, owners and commits.
 
     _pointstamp_outputs    one row for each output: its query, and what its table is like
     _pointstamp_commits    the last commits of each query: number, last epoch, and a digest of the content

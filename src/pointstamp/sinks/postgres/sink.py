@@ -1,4 +1,4 @@
-"""Output as tables of PostgreSQL, one per output, in which an epoch is there whole and once.
+"""PostgreSQL output, one table per output, exactly once by epoch.
 
 Workers copy their rows into a separate staging table. A commit is one transaction of the database: it notes
 the commit's number and moves the rows of all outputs, so that a reader sees all outputs at the same epoch,

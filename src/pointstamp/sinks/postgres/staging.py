@@ -1,4 +1,4 @@
-"""Stages a worker's rows in a separate table of the database, under the piece's name."""
+"""Stage a worker's rows in a separate table of the database."""
 
 import secrets
 import zlib

@@ -1,4 +1,4 @@
-"""The tables of an output: the one that people read, the one that workers stage into, and what a commit does.
+"""Published and staging tables of an output, and how a commit changes them.
 
 There are three kinds. A stream is *appended*, with the epoch of each row. A table whose key is known is
 *keyed*: each row is there once, and a commit updates, deletes and inserts by key. A table without a key is

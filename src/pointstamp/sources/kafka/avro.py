@@ -1,4 +1,4 @@
-"""Values in Avro, in a registry's wire format: decoded here, with the schemas that their numbers stand for.
+"""Decode Avro values in the wire format of a schema registry.
 
 Schemas are given by number, or asked of a registry by its address, each once in a process.
 """

@@ -1,4 +1,4 @@
-"""Records of a topic as rows: the columns of their values, and what else is asked for.
+"""Map Kafka records to columns.
 
 A column that is asked for by ``columns=`` holds what Kafka knows of a record: its key, value, headers,
 timestamp, topic, partition or offset, whether it is a tombstone, or why it could not be decoded. One that

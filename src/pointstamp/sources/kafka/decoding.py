@@ -1,4 +1,4 @@
-"""The values of records as columns: JSON objects, with or without a registry's five bytes before them.
+"""Decode JSON values of records, with or without a registry header.
 
 A registry's wire format is a zero, the number of a schema in four bytes, and the value. What a JSON object
 must be is said by the input's columns, so the schema's number is passed over.

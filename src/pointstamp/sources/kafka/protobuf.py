@@ -1,4 +1,4 @@
-"""Values in Protobuf: messages of one name, decoded by the descriptors that ``protoc`` has written.
+"""Decode Protobuf values with descriptors of ``protoc``.
 
 ``protoc --include_imports --descriptor_set_out=orders.desc orders.proto`` makes the descriptors. Fields are
 columns of their names: nested messages structs, repeated fields lists, maps maps, an enum its name or its

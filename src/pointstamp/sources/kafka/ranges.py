@@ -1,4 +1,4 @@
-"""Ranges of offsets: what a unit of Kafka is made of, and the position after it.
+"""Offset ranges: the units of Kafka, and the position after them.
 
 A unit takes a range of each partition, from the offset after the last one taken up to one that is given, and
 each range is a part. A position is the next offset of every partition, by topic; it is empty, and not None,

@@ -1,4 +1,4 @@
-"""Topics of Kafka as a source: ``kafka(bootstrap, topics)``; needs ``confluent-kafka``.
+"""Kafka topics as a source: ``kafka(bootstrap, topics)``; needs ``confluent-kafka``.
 
 Workers read the partitions themselves, and the driver finds how far they go. A unit is a range of offsets of
 each partition that has new records, so whoever reads it again reads the same records. Only committed records

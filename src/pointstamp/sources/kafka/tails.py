@@ -1,4 +1,4 @@
-"""The ends of partitions, at which a consumer waits: Kafka says at once when a record has come.
+"""Wait for new records at the ends of partitions.
 
 The consumer tells that there is news, and nothing else: how far partitions go, and which records were rolled
 back, is asked of Kafka itself. So what it may miss, such as records that were rolled back, is only found a

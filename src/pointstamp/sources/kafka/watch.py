@@ -1,4 +1,4 @@
-"""How far the partitions of topics go: a thread asks Kafka, and a poll never waits but for the first time.
+"""Watch the ends of partitions from a thread.
 
 The thread waits at the ends of the partitions (``tails``) and asks when a record has come there.
 
