@@ -10,6 +10,7 @@ Families:
 
 import os
 import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,12 @@ from hypothesis import strategies as st
 import pointstamp as ps
 from pointstamp.errors import FlowError, SourceError, StorageError
 from pointstamp.rows.schema import as_schema
+from pointstamp.sources import watching, wholeness
 from pointstamp.sources.file_names import name_key
 from pointstamp.sources.files import FolderSource, files
 from pointstamp.sources.inotify import FolderEvents
 from pointstamp.sources.port import Position
+from pointstamp.sources.wholeness import State
 from support.splits import write_rows
 
 AT = as_schema("at long")
@@ -145,6 +148,39 @@ def test_in_order_a_file_that_comes_too_early_in_the_order_is_a_warning_once(
     (message,) = caplog.messages
     assert f"the folder '{tmp_path}': '1.parquet' will not be read." in message
     assert "and '2.parquet' was already read." in message
+
+
+@pytest.mark.parametrize("every", [None, 30.0], ids=["told", "listed"])
+def test_looking_now_waits_for_a_file_that_another_process_still_holds_open(
+    tmp_path: Path, every: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = files(tmp_path, list_every_seconds=every)
+    states = iter([State.WRITTEN, State.WRITTEN])
+    monkeypatch.setattr(wholeness, "by_lease", lambda _: next(states, State.WHOLE))
+    watch = source.watch(None)
+    monkeypatch.setattr(FolderEvents, "read", lambda _: ([], False))  # the kernel tells of nothing
+    put(tmp_path, "1.parquet")
+    watch.refresh()
+    found: list[str] = []
+    while watch.is_refreshing:
+        found += [unit.name for unit in watch.poll()]
+        time.sleep(0.01)
+    found += [unit.name for unit in watch.poll()]
+    watch.close()
+    assert found == ["1.parquet"]
+    assert next(states, None) is None
+
+
+@pytest.mark.parametrize("every", [None, 30.0], ids=["told", "listed"])
+def test_looking_now_does_not_wait_for_a_writer_that_goes_on_for_long(
+    tmp_path: Path, every: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "_COMPLETE_WITHIN_SECONDS", 0.3)
+    monkeypatch.setattr(wholeness, "by_lease", lambda _: State.WRITTEN)
+    put(tmp_path, "1.parquet")
+    watch = files(tmp_path, list_every_seconds=every).watch(None)
+    refresh(watch)
+    watch.close()
 
 
 def refresh(watch: Any) -> None:  # noqa: ANN401 - a watch that can

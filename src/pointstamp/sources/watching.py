@@ -25,9 +25,15 @@ from pointstamp.sources.folder import Entry, Folder
 from pointstamp.sources.grouping import Grouping, GroupingRules
 from pointstamp.sources.inotify import FolderEvents
 from pointstamp.sources.port import Unit, WatchBase
-from pointstamp.sources.wholeness import Settling, State
+from pointstamp.sources.wholeness import SETTLE_SECONDS, Settling, State
 
 _LOOK_EVERY_SECONDS: Final = 0.2
+_COMPLETE_WITHIN_SECONDS: Final = 2 * SETTLE_SECONDS
+"""How long a refresh waits for files that were there but may be incomplete.
+
+A process that is forked while a file is written holds it open for a moment longer than its writer. A file
+that is still being written after this time was not there at the refresh.
+"""
 
 
 class Listing:
@@ -125,12 +131,18 @@ class EventWatch(WatchBase):
             events.close()
             raise
         self._look_at = clock() + _LOOK_EVERY_SECONDS
-        self.is_refreshing = False
-        """Whether what was there at the last ``refresh`` may not have been returned yet."""
+        self._must_list = False
+        self._refreshed_until = 0.0
 
     def refresh(self) -> None:
         """Let the next poll list the folder."""
-        self.is_refreshing = True
+        self._must_list = True
+        self._refreshed_until = self._clock() + _COMPLETE_WITHIN_SECONDS
+
+    @property
+    def is_refreshing(self) -> bool:
+        """Whether what was there at the last ``refresh`` may not have been returned yet."""
+        return self._must_list or (bool(self._listing.waiting) and self._clock() < self._refreshed_until)
 
     def poll(self) -> list[Unit]:
         """The units found since the last call; files that came together are in the order of the source."""
@@ -139,9 +151,9 @@ class EventWatch(WatchBase):
         if names or (self._listing.waiting and self._clock() >= self._look_at):
             found += self._listing.look_again(names)
             self._look_at = self._clock() + _LOOK_EVERY_SECONDS
-        if is_overflow or self.is_refreshing:
+        if is_overflow or self._must_list:
             found += self._listing.make()
-            self.is_refreshing = False
+            self._must_list = False
         return self._grouping.arrive(found)
 
     def fileno(self) -> int:
@@ -179,24 +191,35 @@ class ListingWatch(WatchBase):
         self._thread: ThreadPoolExecutor | None = None
         self._under_way: Future[list[Entry]] | None = None
         self._has_old_listing = False
-        self.is_refreshing = False
-        """Whether what was there at the last ``refresh`` may not have been returned yet."""
+        self._must_list = False
+        self._has_incomplete = False
+        self._refreshed_until = 0.0
 
     def refresh(self) -> None:
         """Begin another listing now; one that is under way may have missed what is there."""
-        self.is_refreshing = True
+        self._must_list = True
+        self._refreshed_until = self._clock() + _COMPLETE_WITHIN_SECONDS
         self._has_old_listing = self._under_way is not None
         self._next_at = self._clock()
+
+    @property
+    def is_refreshing(self) -> bool:
+        """Whether what was there at the last ``refresh`` may not have been returned yet."""
+        return self._must_list or (self._has_incomplete and self._clock() < self._refreshed_until)
 
     def poll(self) -> list[Unit]:
         """The units of the last listing that has ended; begins the next one when it is time."""
         found, self._found = self._found, []
         if self._under_way is not None and self._under_way.done():
             ended, self._under_way = self._under_way, None
-            self._next_at = self._clock() + (0.0 if self._has_old_listing else self._every_seconds)
-            self.is_refreshing &= self._has_old_listing
-            self._has_old_listing = False
             found += ended.result()
+            self._must_list &= self._has_old_listing
+            self._has_incomplete = bool(self._listing.waiting)
+            pause = (
+                min(self._every_seconds, _LOOK_EVERY_SECONDS) if self.is_refreshing else self._every_seconds
+            )
+            self._next_at = self._clock() + (0.0 if self._has_old_listing else pause)
+            self._has_old_listing = False
         units = self._grouping.arrive(found)
         # Only now: the thread looks at what was taken, which must not change under it.
         if self._under_way is None and not self.is_finished and self._clock() >= self._next_at:
