@@ -111,8 +111,6 @@ class Listing:
 class EventWatch(WatchBase):
     """Units of a local folder, found as the kernel tells of files; for one thread."""
 
-    is_refreshing: bool
-
     def __init__(
         self,
         listing: Listing,
@@ -172,8 +170,6 @@ class EventWatch(WatchBase):
 
 class ListingWatch(WatchBase):
     """Units of any folder, found by listing it at an interval; for one thread."""
-
-    is_refreshing: bool
 
     def __init__(
         self,
