@@ -54,7 +54,7 @@ _NAME: Final = re.compile(r"(?P<epoch>\d{12,})-(?P<token>[0-9a-f]{16})(-\d{5,}\.
 
 
 class Base(msgspec.Struct, frozen=True):
-    """What a table adds up to after an epoch: the files with its rows, each with its weight."""
+    """The accumulated rows of a table after an epoch: files of rows with their weights."""
 
     query: str
     output: str

@@ -47,7 +47,7 @@ _NAME: Final = re.compile(rf"{FOLDER}/(\d{{12,}})\.json")
 
 
 class PublishedCommit(msgspec.Struct, frozen=True):
-    """What one publication added: the files of the epochs after the previous commit's, up to its own."""
+    """One commit: the files of the epochs after the previous commit, through its own."""
 
     number: int
     epochs_through: int

@@ -57,7 +57,7 @@ def encode_compaction(compaction: Compaction) -> bytes:
 
 
 def decode_compaction(content: bytes, number: int, place: str) -> Compaction:
-    """What was stored under a number; StorageError where it was altered, or is another one."""
+    """Return the compaction of a number; StorageError if it was altered or replaced."""
     name = _name(number)
     try:
         return msgspec.json.decode(unseal_json(content, name, COMPACTION_VERSION), type=Compaction)
@@ -81,7 +81,7 @@ class PublishedMoment(msgspec.Struct, frozen=True):
 
 
 def moment(storage: Storage, newest: Compaction | None, tail: int = 0) -> PublishedMoment | None:
-    """What is published, but for the last commits, on top of the newest compaction; None where nothing is."""
+    """Return the published commits on top of the newest compaction; None if there are none."""
     through = -1 if newest is None else newest.commits_through
     links = Chain(storage).links(after=through)
     commits = [commit for link in links for commit in link.commits if commit.number > through]
@@ -143,7 +143,7 @@ class Compactions:
                 self.storage.delete(_name(number))
 
     def numbers(self) -> list[int]:
-        """The numbers of all that are there."""
+        """Return the numbers of all compactions."""
         found = (_NAME.fullmatch(name) for name in self.storage.list(f"{PLACE}/"))
         return [int(each[1]) for each in found if each]
 

@@ -47,7 +47,7 @@ _KEPT_PER_GRACE: Final = 4
 
 
 class ParquetCompactor:
-    """Compacts the output below a folder; one thread calls it, others may have compactors of their own.
+    """Compacts the output of a folder; called by one thread, next to other compactors.
 
     The last ``tail`` commits are left alone. With ``is_full`` all that is small is merged, not only where
     there is enough of a size.
@@ -77,7 +77,7 @@ class ParquetCompactor:
 
     @property
     def pause_seconds(self) -> float:
-        """How long to wait between two turns."""
+        """Seconds between two turns."""
         return self._policy.pause_seconds
 
     def turn(self, is_stopped: Callable[[], bool] = lambda: False) -> bool:
@@ -262,7 +262,7 @@ class _Work:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What ``compact`` has done: from how many files the output was read before, and is read now."""
+    """The result of ``compact``: the number of files before and after."""
 
     files_before: int
     files_after: int

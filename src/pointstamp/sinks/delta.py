@@ -83,7 +83,7 @@ class DeltaSink(SinkBase, RedactedRepr):
         return DeltaPublisher(self)
 
     def is_table(self, schema: pa.Schema) -> bool:
-        """Whether the rows of an output are added up."""
+        """Whether an output is kept as an accumulated table."""
         return not self.changes and is_changes(schema)
 
     def columns(self, staged: pa.Schema) -> pa.Schema:
@@ -91,7 +91,7 @@ class DeltaSink(SinkBase, RedactedRepr):
         return pa.schema(list(staged)[1:-1]) if self.is_table(staged) else staged
 
     def staging_folder(self, output: str, schema: pa.Schema) -> str:
-        """Where workers stage the files of an output; changes that are added up lie beside the table's."""
+        """Return the folder where workers stage an output; accumulated changes have a separate one."""
         return f"{table_folder(output)}/{CHANGES}" if self.is_table(schema) else table_folder(output)
 
 
@@ -106,7 +106,7 @@ class DeltaPublisher(PublisherBase):
         deltalake()
 
     def check_outputs(self, before: Collection[str]) -> None:
-        """An output may end with any commit; a new one is refused, because its table would lack commits."""
+        """Accept dropped outputs; reject a new one, because its table would lack commits."""
         for output in self._sink.schemas:
             table = self._log(output).table()
             if table is not None:

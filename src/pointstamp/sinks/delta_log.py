@@ -36,7 +36,7 @@ EPOCH_METADATA: Final = "pointstamp.epoch"
 
 @dataclass(frozen=True, slots=True)
 class DeltaCommit:
-    """What is to be published: a number, the last epoch, and pieces of all outputs."""
+    """A commit to publish: its number, last epoch, and pieces of all outputs."""
 
     number: int
     epochs_through: int
@@ -47,7 +47,7 @@ class DeltaCommit:
         return [file for file in self.staged if file.output == output]
 
     def mark(self, query: str) -> str:
-        """What the log keeps to recognise the commit."""
+        """The metadata that identifies the commit in the log."""
         content = msgspec.json.encode([self.epochs_through, sorted(self.staged, key=lambda file: file.path)])
         digest = hashlib.blake2b(content, digest_size=16).hexdigest()
         return json.dumps({"query": query, "number": self.number, "content": digest})
@@ -67,7 +67,7 @@ class DeltaLog(RedactedRepr):
 
     @property
     def address(self) -> str:
-        """Where the table is."""
+        """The address of the table."""
         root = self.path.rstrip("/") if SCHEME.match(self.path) else os.path.abspath(self.path)
         return f"{root}/{table_folder(self.output)}"
 
@@ -172,7 +172,7 @@ class DeltaLog(RedactedRepr):
         return True
 
     def cannot(self, commit: DeltaCommit, error: Exception) -> StorageError:
-        """The words for a commit that Delta refuses."""
+        """Return the message for a commit that Delta rejects."""
         return StorageError(
             f"the table '{redact(self.address)}': commit {commit.number} of '{self.query}' cannot be "
             f"added: {error}."

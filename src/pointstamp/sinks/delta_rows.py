@@ -36,7 +36,7 @@ class NewFile(NamedTuple):
 
 
 class Rewritten(NamedTuple):
-    """What a change does to a table: these files are gone from it, and these are new."""
+    """The files that a change removes from a table and adds to it."""
 
     removed: list[str]
     added: list[NewFile]

@@ -146,7 +146,7 @@ def first_epoch(name: str, query: str) -> int | None:
 
 
 def damage(address: str, file: Staged, content: bytes) -> str | None:
-    """What is wrong with the content of a file, as text; None if it is as it was written."""
+    """Return the damage of a file's content as text; None if it is intact."""
     if len(content) == file.size_bytes and zlib.crc32(content) == file.crc32:
         return None
     return (
@@ -163,7 +163,7 @@ def table_of(content: bytes) -> pa.Table:
 
 
 def missing(storage: Storage, files: Iterable[Staged]) -> Iterator[str]:
-    """Which files are not there as they were written, as text."""
+    """Yield the missing or altered files as text."""
     there = list(files)
     for file, size in zip(there, _sizes(storage, [file.path for file in there]), strict=True):
         if size != file.size_bytes:

@@ -39,7 +39,7 @@ class Partition(NamedTuple):
 
 
 def check_columns(output: str, schema: pa.Schema, columns: Sequence[str]) -> None:
-    """Refuse columns that an output does not have, or whose values do not come back from their text."""
+    """Reject missing columns, and types whose values do not survive their text form."""
     for column in columns:
         if column not in schema.names:
             said = ", ".join(f"'{name}'" for name in schema.names)
@@ -97,13 +97,13 @@ def values_of(path: str) -> dict[str, str | None]:
 
 
 def blank_columns(path: str) -> tuple[int, ...]:
-    """Which of the columns in a path are empty strings, where their folders say null."""
+    """Return the columns of a path that are empty strings, not nulls."""
     found = _BLANK.search(path)
     return tuple(int(place) for place in found[1].split(".")) if found else ()
 
 
 def blank_ending(blank: Sequence[int]) -> str:
-    """How a file's name ends that says which columns are empty strings."""
+    """Return the suffix of a file name that lists the columns with empty strings."""
     return f"-blank-{'.'.join(map(str, blank))}" if blank else ""
 
 

@@ -105,7 +105,7 @@ class IcebergPublisher(PublisherBase):
             ) from harmless(error, *map(str, sink.catalog.values()))
 
     def check_outputs(self, before: Collection[str]) -> None:
-        """An output may end with any commit; a new one is refused, because its table would lack commits."""
+        """Accept dropped outputs; reject a new one, because its table would lack commits."""
         reached = max((self._last(output)[0] for output in before), default=-1)
         for output, schema in self._sink.schemas.items():
             problem = None
@@ -290,7 +290,7 @@ def table_name(output: str) -> str:
 
 
 def data_folder(output: str) -> str:
-    """Where the files of an output's table are, below the path."""
+    """Return the folder of an output's table, relative to the path."""
     return f"{table_name(output)}/data"
 
 

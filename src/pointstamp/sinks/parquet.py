@@ -98,7 +98,7 @@ class ParquetSink(SinkBase, RedactedRepr):
         )
 
     def compactor(self) -> ParquetCompactor | None:
-        """For the driver: the compactor that merges small files beside the query; None without compaction."""
+        """Return the compactor of small files, for the driver; None without compaction."""
         if self.compaction is None:
             return None
         return ParquetCompactor(self.open_storage(self.path), self.compaction)
@@ -150,7 +150,7 @@ class ParquetPublisher(PublisherBase):
     def publish(
         self, number: int, epochs_through: int, staged: Sequence[Staged], *, is_complete: bool = False
     ) -> None:
-        """Check that all files are there as they were written, then commit; a complete commit is the last."""
+        """Check that all files are intact, then commit; a complete commit is the last."""
         ordered = sorted(staged, key=lambda file: file.path)
         commit = PublishedCommit(number, epochs_through, ordered, is_complete)
         self._chain.append(self._query, self._outputs, commit, look=lambda: self._look_for(ordered))

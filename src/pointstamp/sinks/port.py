@@ -104,11 +104,11 @@ class Publisher(Protocol):
 
 
 class Compactor(Protocol):
-    """Keeps what is published in good order; a thread of the driver calls it beside everything else."""
+    """Maintains published output; called by a separate thread of the driver."""
 
     @property
     def pause_seconds(self) -> float:
-        """How long to wait between two turns."""
+        """Seconds between two turns."""
         ...
 
     def turn(self, is_stopped: Callable[[], bool]) -> bool:
@@ -120,7 +120,7 @@ class Compactor(Protocol):
 
 
 class Sink(Protocol):
-    """Where output goes: a plain value that is pickled to the workers, and opens nothing by itself."""
+    """A destination of output: a plain value, pickled to the workers, that opens nothing itself."""
 
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "Sink":
         """The sink for one query; SchemaError for an output that it cannot hold.

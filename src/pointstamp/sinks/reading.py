@@ -55,7 +55,7 @@ def published_now(
     open_storage: Callable[[str], Storage] = storage_at,
     check_files: bool = True,
 ) -> Published:
-    """What has been published in a folder, after a check that its files are there with their sizes."""
+    """Return the published commits of a folder, after a check of files and sizes."""
 
     def look(storage: Storage, found: Published) -> Published:
         for file in _files_of(found) if check_files else ():
@@ -168,7 +168,7 @@ def files_of_epoch(storage: Storage, path: str, output: str, epoch: int) -> list
 
 @dataclass(frozen=True, slots=True)
 class TableParts:
-    """What a table after an epoch is made of: a base, if there is one, and the files of changes since."""
+    """The parts of a table after an epoch: an optional base, and later files of changes."""
 
     schema: pa.Schema
     epoch: int
@@ -272,7 +272,7 @@ def _parts(storage: Storage, output: PublishedOutput, after: int | None) -> Iter
 
 
 def content_of(storage: Storage, file: Staged) -> pa.Table:
-    """What a file holds, after a comparison with its checksum."""
+    """Return the content of a file, after a check of its checksum."""
     content = storage.read(file.path)
     if (words := files.damage(storage.address, file, content)) is not None:
         raise StorageError(words)

@@ -64,7 +64,7 @@ def chosen_groups(
 
 
 def folder_of(file: Staged) -> tuple[str, str, tuple[int, ...]]:
-    """What files must share to be merged: the output, and the values of its folder."""
+    """The output and partition values that merged files must share."""
     return file.output, file.path.rpartition("/")[0], blank_columns(file.path)
 
 

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Cluster(RedactedRepr):
-    """Where Kafka is; ``options`` are settings of librdkafka's, such as those of TLS and SASL."""
+    """A Kafka cluster; ``options`` are librdkafka settings, such as those of TLS and SASL."""
 
     bootstrap: str
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)  # it may hold passwords
@@ -40,7 +40,7 @@ class Cluster(RedactedRepr):
         return {**named, "logger": _log, "bootstrap.servers": self.bootstrap, **self.options}
 
     def reader_settings(self, **own: object) -> dict[str, Any]:
-        """Those of a client that reads committed records, from where it is told, and leaves no trace."""
+        """Return the settings of a read-committed consumer that stores no offsets."""
         return self.settings(
             group_id="pointstamp",
             enable_auto_commit=False,
@@ -82,7 +82,7 @@ def check_installed() -> None:
 
 
 def partitions_of(admin: "AdminClient", topics: Iterable[str]) -> dict[str, list[int]]:
-    """The partitions of those of these topics that are there; StorageError if Kafka does not answer."""
+    """Return the partitions of the existing topics; StorageError if Kafka does not answer."""
     found = asked(lambda: admin.list_topics(timeout=ANSWER_SECONDS_MAX), "the list of topics")
     return {
         name: sorted(found.topics[name].partitions)
@@ -184,7 +184,7 @@ def cannot(what: str, error: BaseException) -> StorageError:
 
 
 def error_words(error: BaseException) -> str:
-    """What an error of Kafka's says."""
+    """Return the text of a Kafka error."""
     given = error.args[0] if error.args else error
     text = given.str() if hasattr(given, "str") else str(given)
     return (text or type(error).__name__).rstrip(".")

@@ -36,7 +36,7 @@ _PLACE: Final = 0
 
 
 class CommitNote(msgspec.Struct, frozen=True, array_like=True):
-    """What is noted of the last commit: its number, its last epoch, and what the last commits held."""
+    """The note of the last commit: its number, last epoch, and digests of recent commits."""
 
     number: int
     epochs_through: int
@@ -47,7 +47,7 @@ class CommitNote(msgspec.Struct, frozen=True, array_like=True):
         return CommitNote(number, epochs_through, (*self.digests[-RECENT_MAX + 1 :], digest))
 
     def digest_of(self, number: int) -> str | None:
-        """What an earlier commit held; None where that is not known any more."""
+        """Return the digest of an earlier commit; None if it is no longer known."""
         back = self.number - number
         return self.digests[-1 - back] if 0 <= back < len(self.digests) else None
 

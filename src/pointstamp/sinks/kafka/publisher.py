@@ -89,7 +89,7 @@ class KafkaPublisher(PublisherBase):
             raise
 
     def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
-        """Write a commit, unless it is there."""
+        """Write a commit unless it is already published."""
         digest = commits.digest(epochs_through, staged)
         for _ in range(_TRIES_MAX):
             producer = self._taken_over()

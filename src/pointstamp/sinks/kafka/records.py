@@ -27,7 +27,7 @@ VALUE: Final = "value"
 
 
 class KafkaRecord(NamedTuple):
-    """What is sent: a key, which may be missing, and a value, which is missing in a tombstone."""
+    """A Kafka record: an optional key, and a value, which a tombstone lacks."""
 
     key: bytes | None
     value: bytes | None
@@ -35,7 +35,7 @@ class KafkaRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordPlan:
-    """How the rows of one output become records; checked against its columns when it is made."""
+    """Encodes the rows of one output as records; checked against its columns."""
 
     schema: pa.Schema
     key: tuple[str, ...] = ()

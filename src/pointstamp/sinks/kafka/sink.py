@@ -93,13 +93,13 @@ class KafkaSink(SinkBase, RedactedRepr):
         return KafkaPublisher(self)
 
     def storage(self) -> Storage:
-        """Where workers stage what they have."""
+        """Return the storage where workers stage rows."""
         if self.staging is None:
             raise FlowError(f"{self._who}: no folder to stage rows in. Give one: staging='path'.")
         return storage_at(self.staging) if isinstance(self.staging, str) else self.staging
 
     def folders(self) -> dict[str, str]:
-        """Where the files of each output are staged."""
+        """Return the staging folder of each output."""
         return {output: f"staged/{folder_name(output)}" for output in self.schemas}
 
     def topic_of(self, output: str) -> str:

@@ -88,7 +88,7 @@ class Database:
 
     @property
     def address(self) -> str:
-        """Where the database is, without what is secret."""
+        """The address of the database, without secrets."""
         said = connection_options(self._conninfo)
         port = f":{said['port']}" if "port" in said else ""
         return f"{said.get('dbname', 'the default')} at {said.get('host', 'the default host')}{port}"

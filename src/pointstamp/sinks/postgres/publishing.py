@@ -48,7 +48,7 @@ class PostgresPublisher(PublisherBase):
             self._registry.begin_output(connection)
 
     def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
-        """Apply all pieces and note the number, in one transaction, unless the number is there."""
+        """Apply all pieces and record the number in one transaction, unless it is recorded."""
         pieces: dict[str, dict[str, int]] = {}
         for piece in staged:
             pieces.setdefault(piece.output, {})[piece.path.rpartition("/")[2]] = piece.rows

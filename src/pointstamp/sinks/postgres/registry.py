@@ -34,7 +34,7 @@ _LOCK: Final = 0x706F696E74  # "point": everybody who makes tables takes it
 
 
 class Registry:
-    """What a schema of the database says of one query, and of the tables of others."""
+    """The registry of a schema: the outputs of one query, and tables of others."""
 
     def __init__(self, schema: str, query: str) -> None:
         self.schema = schema
@@ -93,7 +93,7 @@ class Registry:
         return known
 
     def problem(self, output: str, said: OutputColumns, there: tuple[str, OutputColumns]) -> str | None:
-        """Why an output cannot continue with the table that is there, as text; None if it can."""
+        """Return why an output cannot continue with its table, as text; None if it can."""
         query, before = there
         if query != self.query:
             return (
@@ -128,7 +128,7 @@ class Registry:
             run(connection, self._sql(insert, _COMMITS), [self.query, digest([])])
 
     def begin_commit(self, connection: "Connection", number: int, through: int, content: str) -> bool:
-        """Note a commit's number in the transaction of its rows; False if it is there with this content."""
+        """Record a commit in the transaction of its rows; False if it is recorded with this content."""
         last = self._last(connection)
         expected = 0 if last is None else last[0] + 1
         if number > expected:
@@ -179,6 +179,6 @@ class Registry:
 
 
 def digest(staged: Iterable[Staged]) -> str:
-    """What is kept of a commit's pieces to recognise them."""
+    """Return the digest that identifies the pieces of a commit."""
     content = msgspec.json.encode(sorted(staged, key=lambda piece: piece.path))
     return hashlib.blake2b(content, digest_size=16).hexdigest()

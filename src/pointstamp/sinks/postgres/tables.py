@@ -37,7 +37,7 @@ TableKind: TypeAlias = Literal["appended", "keyed", "weighted"]
 
 
 class OutputColumns(msgspec.Struct, frozen=True):
-    """What is written down of an output: how its table is kept, its columns with their types, and its key."""
+    """The recorded layout of an output: table kind, columns with types, and key."""
 
     kind: TableKind
     columns: dict[str, str]
