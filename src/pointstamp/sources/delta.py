@@ -151,7 +151,7 @@ class DeltaChanges(SourceBase, RedactedRepr):
         return int(unit.name.partition(" ")[0])
 
     def identity(self) -> Identity:
-        """What tells this source from others, for the checkpoint."""
+        """Return the identity of this source, for the checkpoint."""
         place = recorded_place(self.path)
         return {"kind": "changes of the Delta table", "place": place, **options_of(self, "path")}
 

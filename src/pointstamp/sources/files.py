@@ -293,7 +293,7 @@ class FolderSource(SourceBase, RedactedRepr):
             _log.warning("%s: %s rows could not be read and were dropped.", who, count)
 
     def skipped(self, part: Part) -> int:
-        """How many rows of a part that was read could not be, and were left out."""
+        """Return the number of skipped rows of a part that was read."""
         return _skipped.pop(self._key(part), 0)
 
     def _key(self, part: Part) -> tuple[str, str]:
@@ -320,11 +320,11 @@ class FolderSource(SourceBase, RedactedRepr):
         return self.rules.after(position, unit)
 
     def share_of_tick(self, unit: Unit) -> float:
-        """How much of what one tick may take a unit is."""
+        """Return the share of one tick that a unit takes."""
         return share_of_bytes(unit, self.bytes_per_tick)
 
     def identity(self) -> Identity:
-        """What tells this source from others, for the checkpoint."""
+        """Return the identity of this source, for the checkpoint."""
         if self.known_as is not None:
             return self.known_as
         # When there will be no more files, and whether workers share one, changes no row.

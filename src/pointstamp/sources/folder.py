@@ -58,7 +58,7 @@ class FileTimes(NamedTuple):
 
 
 class Folder(Protocol):
-    """What a folder must be able to do; errors are StorageErrors that name the folder or the file."""
+    """The folder interface; errors are StorageErrors that name the folder or the file."""
 
     path: str
     subfolders: Sequence[str]

@@ -76,7 +76,7 @@ def _digest(names: Iterable[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class GroupingRules:
-    """Which names are files with rows, which are markers, and what a position is."""
+    """Rules for the names of a folder: data files, markers and positions."""
 
     pattern: str = "*"
     group_by_marker: str | None = None
@@ -90,7 +90,7 @@ class GroupingRules:
         return (self.format or format_of(name)) in _MAY_SHARE
 
     def is_border(self, name: str) -> bool:
-        """Whether a name is a marker, or the final one: files before it are there when it is."""
+        """Whether a name is a marker or the final one: earlier files exist when it does."""
         return name == self.until or self.is_marker(name)
 
     def is_marker(self, name: str) -> bool:
@@ -100,7 +100,7 @@ class GroupingRules:
         return is_marked and name[0] != "." and "/" not in name
 
     def after(self, position: Position, unit: Unit) -> Position:
-        """What was taken, with this unit too."""
+        """Return the position after this unit."""
         names = dict.fromkeys([*(part.locator for part in unit.parts), unit.name])
         if self.in_order:
             return tuple(LastTaken.of(position).with_names(unit.name, names))
@@ -108,7 +108,7 @@ class GroupingRules:
 
 
 class Grouping:
-    """What was taken and what waits for a marker; changed by its watch alone, as names arrive."""
+    """The files that were taken or wait for a marker; changed by its watch only."""
 
     def __init__(
         self, rules: GroupingRules, folder: Folder, position: Position, order: FileOrder | None = None

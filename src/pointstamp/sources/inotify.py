@@ -91,7 +91,7 @@ class FolderEvents:
         return self._fd
 
     def read(self) -> Arrived:
-        """What has happened so far; never waits. StorageError where the folder is gone."""
+        """Return the events so far without waiting; StorageError if the folder was removed."""
         names: list[str] = []
         is_overflow = self._has_moved()
         for _ in range(_READS_MAX):
@@ -220,7 +220,7 @@ class FolderEvents:
 
 
 def can_watch(path: str) -> bool:
-    """Whether the kernel hears of every file in this folder: on Linux, and on a disk that is not shared."""
+    """Whether the kernel reports every file of this folder: on Linux, on a disk that is not shared."""
     return sys.platform == "linux" and not _disk_type(os.path.realpath(path)).startswith(_SHARED_DISKS)
 
 

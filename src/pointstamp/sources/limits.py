@@ -14,7 +14,7 @@ def check_bytes_per_tick(who: str, bytes_per_tick: int | None) -> None:
 
 
 def share_of_bytes(unit: Unit, bytes_per_tick: int | None) -> float:
-    """How much of what one tick may take a unit is; 0 where there is no limit.
+    """Return the share of one tick that a unit takes; 0 without a limit.
 
     >>> from pointstamp.sources.port import Part
     >>> share_of_bytes(Unit("a", (Part("x", 30), Part("y", 20))), 100)
@@ -24,5 +24,5 @@ def share_of_bytes(unit: Unit, bytes_per_tick: int | None) -> float:
 
 
 def units_with_bytes(units_per_tick: int | None, bytes_per_tick: int | None) -> int | None:
-    """How many units one tick takes at most: as many as fit, where bytes are limited and one unit is said."""
+    """Return the maximum number of units per tick: unlimited if bytes are limited."""
     return None if bytes_per_tick is not None and units_per_tick == 1 else units_per_tick

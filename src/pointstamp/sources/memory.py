@@ -59,7 +59,7 @@ class Rows(SourceBase):
             yield fit(chosen.slice(start, stop - start), schema, f"{self.describe()}, batch {part.locator}")
 
     def after(self, position: Position, unit: Unit) -> tuple[int, int, str]:
-        """How many were taken with this one, how many rows they have, and the fingerprint of them all."""
+        """Return the position after this unit: units, rows and their fingerprint."""
         _, rows, seen = position or (0, 0, "")
         number, its_rows, its_fingerprint = unit.name.split(":")
         both = hashlib.blake2b(f"{seen}:{its_fingerprint}".encode(), digest_size=8)

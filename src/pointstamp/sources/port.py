@@ -42,7 +42,7 @@ Position: TypeAlias = Any
 
 
 class Part(msgspec.Struct, frozen=True):
-    """What one worker reads: where it is, as its source knows it, and how large.
+    """A part that one worker reads: its location, as the source knows it, and size.
 
     ``share`` is ``(k, n)`` where this is the k-th of n shares of what is there. A source says that something
     may be shared by giving it as ``(0, 1)``, the one share of one; None means that one worker reads it whole.
@@ -67,7 +67,7 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """What one tick may take: it has a name, and is read whole or not at all. It may have no part.
+    """A named unit that one tick may take, read completely or not at all. It may have no part.
 
     A source whose rows say their epochs may promise that none in this unit, or in any that follows it, is of
     an epoch before ``least_epoch``, and none in those that follow it of one before ``complete_to``.
@@ -80,7 +80,7 @@ class Unit(msgspec.Struct, frozen=True):
 
 
 class Watch(Protocol):
-    """What the driver holds to find units, in one process and from one thread.
+    """Finds units for the driver, in one process and from one thread.
 
     Poll once before waiting for ``fileno``: units that were there at the start do not make it readable. Also
     poll every second or so without being woken: some news does not make it readable.
@@ -91,7 +91,7 @@ class Watch(Protocol):
         ...
 
     def fileno(self) -> int | None:
-        """What becomes readable when there may be news; None where polling is the only way to know."""
+        """Return a file that becomes readable when units may have arrived; None if only polling helps."""
         ...
 
     @property
@@ -109,11 +109,11 @@ class Source(Protocol):
 
     @property
     def units_per_tick(self) -> int | None:
-        """How many units one tick takes at most; None takes all there are into one epoch."""
+        """The maximum number of units per tick; None takes all into one epoch."""
         ...
 
     def watch(self, position: Position, *, available_now: bool = False) -> Watch:
-        """Find the units after a position; with ``available_now``, only those that are there now."""
+        """Watch for the units after a position; with ``available_now``, only for present ones."""
         ...
 
     def read(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -142,7 +142,7 @@ class WatchBase(_WatchPort):
     __slots__ = ()
 
     def waits_for(self) -> str | None:
-        """What the watch waits for, as text; None (default) if it cannot tell."""
+        """Return what the watch waits for, as text; None (default) if unknown."""
         return None
 
     def refresh(self) -> None:

@@ -30,7 +30,7 @@ class Identified(Protocol):
     """A source that says its identity."""
 
     def identity(self) -> Identity:
-        """Return what tells this source from others."""
+        """Return the identity of this source."""
         ...
 
 
@@ -80,7 +80,7 @@ def moved_from_of(source: object) -> str | None:
 
 
 def differences(before: Identity, now: Identity, moved_from: str | None) -> Iterator[str]:
-    """Yield the words in which two identities differ, after a move that was said."""
+    """Yield the keys in which two identities differ, after a declared move."""
     for key in dict.fromkeys([*before, *now]):
         old, new = before.get(key), now.get(key)
         if old != new and not _is_moved(key, old, new, moved_from):

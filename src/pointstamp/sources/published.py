@@ -64,7 +64,7 @@ def published(
     storage_options: Mapping[str, Any] | None = None,
     moved_from: str | os.PathLike[str] | None = None,
 ) -> "PublishedSource":
-    """What another query publishes, as an input: epoch by epoch, those there and those to come.
+    """The published output of another query as an input, epoch by epoch.
 
     ``path`` is the ``output=`` of that query, and ``output`` the name of one of its outputs. Rows have the
     column ``epoch`` besides the output's own; name it as the input's epoch column (``epoch="epoch"``) and
@@ -153,11 +153,11 @@ class PublishedSource(SourceBase, RedactedRepr):
         return query, int(epoch)
 
     def share_of_tick(self, unit: Unit) -> float:
-        """How much of what one tick may take a unit is."""
+        """Return the share of one tick that a unit takes."""
         return share_of_bytes(unit, self.bytes_per_tick)
 
     def identity(self) -> Identity:
-        """What tells this source from others, for the checkpoint."""
+        """Return the identity of this source, for the checkpoint."""
         place = recorded_place(self.path)
         return {"kind": "published output", "place": place, **options_of(self, "path")}
 
@@ -218,7 +218,7 @@ class PublishedWatch(WatchBase):
         return units
 
     def fileno(self) -> int | None:
-        """Readable when a commit was published, where the kernel tells."""
+        """Return a file that becomes readable after a commit, if the kernel supports it."""
         return None if self._events is None else self._events.fileno()
 
     @property

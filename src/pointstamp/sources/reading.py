@@ -61,7 +61,7 @@ _STRADDLES: Final = "straddling object"
 
 @dataclass(frozen=True, slots=True)
 class FileOptions:
-    """How the bytes of files become rows; ``format`` is None where the names of the files tell it."""
+    """Options of file formats; ``format`` is None if file names determine it."""
 
     format: Format | None = None
     delimiter: str | None = None
@@ -94,7 +94,7 @@ class _Job:
     wanted: pa.Schema
 
     def undeclared(self, names: Sequence[str], used: Sequence[str]) -> None:
-        """Refuse or report columns of the file that are not read."""
+        """Reject or report columns of the file that are not read."""
         left = [name for name in names if name not in used]
         source = self.who.partition(", file '")[0]
         check_undeclared(left, self.schema.names, source, extra_of(self.wanted), known=self.others)
@@ -111,7 +111,7 @@ def read_file(
     who: str,
     on_skipped: Callable[[int], None] = lambda count: None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a part, in batches that are not empty; ``on_skipped`` is told how many were left out."""
+    """Yield the rows of a part in non-empty batches; ``on_skipped`` gets the number of skipped rows."""
     format_name = options.format or format_of(part.locator)
     values = partition_values(part.locator)
     others = frozenset((*values, *options.columns))

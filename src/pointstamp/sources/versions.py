@@ -35,7 +35,7 @@ class VersionWatch(WatchBase):
         """Whether what was there at the last ``refresh`` may not have been returned yet."""
 
     def refresh(self) -> None:
-        """Look again now; a look that is under way may have missed what is there."""
+        """Look again now; a look in progress may have missed versions."""
         self.is_refreshing = self._newest is not None and self._every_seconds is not None
         self._has_old_look = self._under_way is not None
         self._next_at = monotonic()
@@ -73,7 +73,7 @@ class VersionWatch(WatchBase):
         return self._newest is None and not self._units
 
     def close(self) -> None:
-        """Look no more; a look that is under way ends by itself."""
+        """Stop looking; a look in progress ends by itself."""
         self._next_at = float("inf")
         if self._thread is not None:
             self._thread.shutdown(wait=False)

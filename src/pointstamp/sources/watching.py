@@ -109,7 +109,7 @@ class Listing:
 
 
 class EventWatch(WatchBase):
-    """Units of a local folder, found as the kernel tells of files; for one thread."""
+    """A watch of a local folder by kernel events; for one thread."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class ListingWatch(WatchBase):
         self._refreshed_until = 0.0
 
     def refresh(self) -> None:
-        """Begin another listing now; one that is under way may have missed what is there."""
+        """Start another listing now; one in progress may have missed files."""
         self._must_list = True
         self._refreshed_until = self._clock() + _COMPLETE_WITHIN_SECONDS
         self._has_old_listing = self._under_way is not None
@@ -233,14 +233,14 @@ class ListingWatch(WatchBase):
         return self._grouping.is_finished
 
     def close(self) -> None:
-        """Begin no other listing; one that is under way ends by itself."""
+        """Stop listing; a listing in progress ends by itself."""
         self._next_at = float("inf")
         if self._thread is not None:
             self._thread.shutdown(wait=False, cancel_futures=True)
 
 
 class UpToNow(WatchBase):
-    """Units of the files that are there now, and no others; for one thread.
+    """A watch of the files that exist now; for one thread.
 
     A file that is being written does not count. If it is not known whether a file is whole, it is waited for.
     Groups that no marker closes are left out.

@@ -46,7 +46,7 @@ KNOWN: Final[Mapping[str, tuple[pa.DataType, Callable[["Message"], Any]]]] = {
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RecordColumns(RedactedRepr):
-    """How records become rows; made and checked when the source is."""
+    """Maps records to rows; checked when the source is created."""
 
     format: KafkaFormat
     registry: str | Mapping[int, Any] | None

@@ -90,7 +90,7 @@ def _range_named(name: str) -> OffsetRange:
 
 
 def records_in(unit: Unit) -> int:
-    """How many records a unit has at most."""
+    """The maximum number of records of a unit."""
     return sum(each.stop - each.start for each in map(range_of, unit.parts))
 
 

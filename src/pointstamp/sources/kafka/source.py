@@ -183,7 +183,7 @@ class KafkaSource(SourceBase, RedactedRepr):
             )
 
     def skipped(self, part: Part) -> int:
-        """How many records of a part that was read could not be decoded and were left out."""
+        """Return the number of skipped records of a part that was read."""
         return _skipped.pop(part.locator, 0)
 
     def after(self, position: Position, unit: Unit) -> dict[str, list[int]]:
@@ -199,12 +199,12 @@ class KafkaSource(SourceBase, RedactedRepr):
         return [ranges.lane_of(place) for place in ranges.offsets_in(position)]
 
     def share_of_tick(self, unit: Unit) -> float:
-        """How much of what one tick may take a unit is."""
+        """Return the share of one tick that a unit takes."""
         by_rows = 0.0 if self.rows_per_tick is None else ranges.records_in(unit) / self.rows_per_tick
         return max(by_rows, share_of_bytes(unit, self.bytes_per_tick))
 
     def identity(self) -> Identity:
-        """What tells this source from others, for the checkpoint."""
+        """Return the identity of this source, for the checkpoint."""
         # The registry and the descriptors may be newer; a time to start at is often computed.
         options = options_of(self, "cluster", "starting", "registry", "protobuf")
         started = self.starting if isinstance(self.starting, str) else "at a time"
@@ -228,7 +228,7 @@ class KafkaSource(SourceBase, RedactedRepr):
         firsts: Mapping[Place, int],
         ends: Mapping[Place, int],
     ) -> dict[Place, int]:
-        """Where a new query begins to read each partition."""
+        """Return where a new query starts to read each partition."""
         if isinstance(self.starting, str):
             return {place: (firsts if self.starting == EARLIEST else ends)[place] for place in places}
         # There may be no record since then, or one that is not committed yet.

@@ -42,7 +42,7 @@ class PartitionTails:
             self._at = dict(ends)
 
     def new(self, seconds_max: float) -> int:
-        """How many records have come, as soon as there is one; 0 if there is none for so long."""
+        """Return the number of new records, as soon as there is one; 0 after the timeout."""
         first = self._consumer.poll(seconds_max)
         if first is None:
             return 0

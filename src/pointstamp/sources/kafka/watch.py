@@ -95,7 +95,7 @@ class KafkaWatch(WatchBase):
         return units
 
     def refresh(self) -> None:
-        """Ask Kafka soon how far the partitions go: what is there now is wanted."""
+        """Query the ends of all partitions soon, to include all present records."""
         self._refreshes += 1
 
     @property
@@ -104,7 +104,7 @@ class KafkaWatch(WatchBase):
         return self._returned != self._refreshes
 
     def available_now(self) -> list[Unit]:
-        """The records that are there now, and no others."""
+        """A watch of the records that exist now."""
         self._ends = self._asked()
         return self._units(dict(self._ends))
 
@@ -123,7 +123,7 @@ class KafkaWatch(WatchBase):
         return f"records of {self._source.describe()}; the last were found {seconds:.1f} seconds ago"
 
     def close(self) -> None:
-        """Ask no more; the thread ends after the question that is under way."""
+        """Stop the thread after its current request."""
         self._is_closed.set()
         self._ours.close()
         self._theirs.close()
