@@ -82,7 +82,7 @@ class Graph:
 
     @cached_property
     def links(self) -> Table:
-        """The edges as steps: ``src``, ``dst``, and ``weight`` if there is one; as often as they are there.
+        """The edges as steps: ``src``, ``dst`` and an optional ``weight``, with multiplicities.
 
         Of a graph that is not directed every edge is here in both directions, a loop at a vertex once.
         """
@@ -103,7 +103,7 @@ class Graph:
 
     @cached_property
     def pairs(self) -> Table:
-        """The edges without directions: ``src`` is the lesser end. They have weights, and are there as often.
+        """The undirected edges, ``src`` being the lesser end, with weights and multiplicities.
 
         A loop at a vertex is a pair of it with itself.
         """
@@ -115,7 +115,7 @@ class Graph:
 
     @cached_property
     def link_changes(self) -> Stream:
-        """How the links change, without weights: each that changes in an epoch once, with ``diff``."""
+        """The changes of links, without weights: each changed link once per epoch, with ``diff``."""
         return self.links.select(SRC, DST, name="links: ends").changes(name="links: changes")
 
     @cached_property
@@ -229,11 +229,11 @@ class Graph:
         return there.select(name="numbers: among these", id=col(NUMBER))
 
     def by_id(self, found: Table) -> Table:
-        """What was found ``in_numbers``, with the ids of vertices for their numbers."""
+        """Return a result of ``in_numbers`` with ids in place of numbers."""
         return with_ids(found, self.numbers, ID)
 
     def by_ordered_id(self, found: Table, *columns: str) -> Table:
-        """What was found ``in_order``, with the ids of vertices for the numbers in some columns."""
+        """Return a result of ``in_order`` with ids in place of the numbers in some columns."""
         return with_ids(found, self.ordered_numbers, *columns)
 
     @cached_property

@@ -16,7 +16,7 @@ _PLACES_MIN: Final = 1_024
 
 
 class HashedIds:
-    """Which slot each id has that has entered; changed by the table of vertices that owns it."""
+    """A map from ids to slots; changed by the vertex table that owns it."""
 
     def __init__(self) -> None:
         self._keys: Ids = np.empty(0, np.int64)

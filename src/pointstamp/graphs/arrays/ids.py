@@ -21,7 +21,7 @@ class IdSlots(Protocol):
 
     @property
     def count(self) -> int:
-        """How many ids have a slot."""
+        """The number of ids with a slot."""
         ...
 
     def slots_of(self, ids: pa.Array) -> Slots:

@@ -28,7 +28,7 @@ def can_be_numbered(ids: pa.DataType) -> bool:
 
 
 def numbers_of(ids: ps.Table, *, name: str) -> ps.Table:
-    """``number`` and ``id`` of every id; each is there once."""
+    """Return ``number`` and ``id`` of every id, each once."""
     changes = ids.changes(name=f"{name}: ids")
     return ps.Table(ps.operator(name, GiveNumbers(changes.schema), ids=changes.exchange("id")))
 
@@ -43,7 +43,7 @@ def with_numbers(rows: ps.Table, numbers: ps.Table, *columns: str) -> ps.Table:
 
 
 def with_ids(found: ps.Table, numbers: ps.Table, *columns: str) -> ps.Table:
-    """What was found with the ids for the numbers in some columns."""
+    """Return the result with ids in place of numbers in some columns."""
     names = found.schema.names
     known = numbers.rename(known="id")
     for column in columns:

@@ -47,7 +47,7 @@ class OrderedIds:
         self.numbers: Numbers = np.empty(0, np.int64)
 
     def change(self, gone: Sequence[Any], come: Sequence[Any]) -> NumberChanges:
-        """Take ids away that are there and add others that are not; return which numbers change by that."""
+        """Remove and add ids; return the numbers that change."""
         places = np.searchsorted(self.ids, _values(gone))
         left, old = self.ids[places], self.numbers[places]
         ids, before = np.delete(self.ids, places), np.delete(self.numbers, places)

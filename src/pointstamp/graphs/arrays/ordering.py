@@ -22,7 +22,7 @@ _HOME: Final = "home"
 
 
 def ordered_numbers_of(ids: ps.Table, *, name: str) -> ps.Table:
-    """``number`` and ``id`` of every id, each of which is there once; the lesser id has the lesser number."""
+    """Return ``number`` and ``id`` of every id, in the same order."""
     home = zlib.crc32(name.encode())
     at_one = ids.with_columns(name=f"{name}: brought together", home=ps.lit(home, "long"))
     changes = at_one.changes(name=f"{name}: ids")

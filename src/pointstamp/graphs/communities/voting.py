@@ -25,7 +25,7 @@ _LABELS: Final = pa.schema([("id", pa.int64()), ("label", pa.int64()), ("diff", 
 
 
 class CountVotes:
-    """Takes changes of ``ids`` and ``links``; sends ``again``, what neighbours hear, and ``labels``."""
+    """Takes changes of ``ids`` and ``links``; emits ``again`` (messages to neighbors) and ``labels``."""
 
     takes_times_in_order = True
 

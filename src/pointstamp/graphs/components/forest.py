@@ -39,7 +39,7 @@ from pointstamp.graphs.components.pairs import NO_PAIRS, Pairs
 
 
 class SavedForest(NamedTuple):
-    """What a forest keeps, or what has changed of it."""
+    """The state of a forest, or its changes."""
 
     labels: Pairs
     """Mine, with their labels."""

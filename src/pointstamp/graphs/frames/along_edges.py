@@ -64,7 +64,7 @@ def aggregated(
 
 
 def counted(ids: DataFrame, name: str) -> DataFrame:
-    """How often each ``id`` is there."""
+    """Count the rows of each ``id``."""
     return ids.groupBy(ID).agg(sql.count("*").cast("int").alias(name))
 
 

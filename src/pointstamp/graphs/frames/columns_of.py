@@ -34,6 +34,6 @@ def with_distances(vertices: DataFrame, paths: DataFrame) -> DataFrame:
 
 
 def as_struct(name: str, columns: Iterable[str]) -> Column:
-    """What has a name in a motif, of its columns, which are ``name.column``."""
+    """Return the names of a motif in its columns ``name.column``."""
     fields = [sql.col(f"`{name}.{column}`").alias(column) for column in columns]
     return sql.struct(*fields).alias(name)

@@ -57,7 +57,7 @@ class GraphFrame(RanksOfGraph):
 
     @property
     def pregel(self) -> Pregel:
-        """A program for vertices in rounds, to be said step by step and run."""
+        """Return a builder of a vertex program."""
         return Pregel(self)
 
     def shortestPaths(self, landmarks: Iterable[Key]) -> DataFrame:  # noqa: N802 - GraphFrames' name

@@ -41,7 +41,7 @@ class Pregel:
         self._aggregate: Column | None = None
 
     def setMaxIter(self, value: int) -> Self:  # noqa: N802 - GraphFrames' name
-        """How many rounds there are; 10, if nothing is said."""
+        """Set the maximum number of rounds; default: 10."""
         if value < 1:
             raise FlowError(
                 f"pregel: setMaxIter needs a number of rounds of 1 or more, got {value!r}. "
@@ -78,17 +78,17 @@ class Pregel:
         return self
 
     def sendMsgToSrc(self, msgExpr: Column) -> Self:  # noqa: N802, N803 - GraphFrames' names
-        """What each edge sends to its source, of ``Pregel.src``, ``dst`` and ``edge``; null is not sent."""
+        """Define the message to an edge's source, of ``Pregel.src``, ``dst``, ``edge``; null sends none."""
         self._sent.append((SRC, msgExpr))
         return self
 
     def sendMsgToDst(self, msgExpr: Column) -> Self:  # noqa: N802, N803 - GraphFrames' names
-        """What each edge sends to where it leads, as above."""
+        """Define the message to an edge's destination, likewise."""
         self._sent.append((DST, msgExpr))
         return self
 
     def aggMsgs(self, aggExpr: Column) -> Self:  # noqa: N802, N803 - GraphFrames' names
-        """What becomes of the messages to one vertex: an aggregate of ``Pregel.msg()``."""
+        """Define the aggregate of the messages to one vertex, over ``Pregel.msg()``."""
         self._aggregate = aggExpr
         return self
 

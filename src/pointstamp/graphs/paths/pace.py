@@ -24,12 +24,12 @@ class Going(Protocol):
     """The pace of one run."""
 
     def choose(self, waiting: Slots, distance: Lengths) -> tuple[Slots, Slots]:
-        """Who of those that wait passes its key on now, and who waits on."""
+        """Return the waiting vertices that relax now, and those that keep waiting."""
         ...
 
 
 class Pace(Protocol):
-    """How a run goes."""
+    """The progress of a run."""
 
     def begun(self) -> Going:
         """A run that begins."""

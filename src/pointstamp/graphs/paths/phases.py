@@ -54,7 +54,7 @@ class Search:
             self._ways.lead_both_ways()
 
     def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
-        """Keep what comes until its time is settled; what this worker has said itself it knows."""
+        """Keep received rows until their time is complete, except this worker's own."""
         if input == "told":
             batch = batch.filter(pa.array(batch.column("worker").to_numpy() != context.worker))
         if batch.num_rows:

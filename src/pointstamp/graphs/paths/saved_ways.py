@@ -22,7 +22,7 @@ LENGTH: Final = "length"
 
 
 class SavedWays:
-    """What has changed since ways were last saved; changed by the operator that owns it.
+    """The changes since the last save; changed by the operator that owns it.
 
     Distances are of a type, and so are lengths, unless all steps have the one that is given.
     """

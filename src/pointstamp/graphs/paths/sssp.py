@@ -47,7 +47,7 @@ def weighed_steps(graph: Graph, name: str) -> ps.Table:
 
 
 def with_checked_weights(graph: Graph) -> Graph:
-    """The same graph, in which a weight below 0 is refused with the ids that its edge was given with."""
+    """Return the graph with a check that rejects negative weights by the ids of their edges."""
     assert graph.weight is not None
     return graph.checked(partial(_not_negative, graph.weight), name="weights are not negative")
 

@@ -7,7 +7,7 @@ from pointstamp.graphs.arrays.slots import Ids
 
 
 class StepChanges(NamedTuple):
-    """Steps and how often they are there, or are to be there more; none twice."""
+    """Distinct steps with their multiplicities, or changes of them."""
 
     src: Ids
     dst: Ids

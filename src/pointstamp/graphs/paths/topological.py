@@ -10,7 +10,7 @@ from pointstamp.graphs.graph import DST, ID, SRC, Graph
 
 
 def topological_levels(graph: Graph) -> ps.Table:
-    """``id`` and ``level`` of every vertex: 0 where no edge leads, null on a cycle and behind one.
+    """Return ``id`` and ``level`` of every vertex: 0 without incoming edges, null on and after a cycle.
 
     An edge from a vertex to itself is a cycle, and so is every edge that has no direction.
     """

@@ -52,7 +52,7 @@ class Corners(NamedTuple):
 
 
 class Triads:
-    """All edges of a graph, and the triangles that come and go with them; changed by whoever owns it."""
+    """All edges of a graph, and the triangles that change with them; changed by its owner."""
 
     def __init__(self) -> None:
         self._vertices = VertexTable()

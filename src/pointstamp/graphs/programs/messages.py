@@ -56,7 +56,7 @@ def aggregate_messages(
 
 
 def messages_of(who: str, of: Table, to_src: Message | None, to_dst: Message | None) -> Table:
-    """What triplets send: ``id``, and the columns of messages."""
+    """Return the messages of triplets: ``id`` and the message columns."""
     parts = []
     for end, message in ((SRC, to_src), (DST, to_dst)):
         if message is not None:

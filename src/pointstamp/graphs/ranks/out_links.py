@@ -61,7 +61,7 @@ class OutLinks:
         )
 
     def all(self) -> Links:
-        """All links that are there, each once."""
+        """Return all links, each once."""
         none = Links(np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0, np.int64))
         for run in self._runs:
             none = merged_links(none, run.links)

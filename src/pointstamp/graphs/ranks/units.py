@@ -17,7 +17,7 @@ def units(tolerance: float) -> int:
 
 
 def check_range(ranks: npt.NDArray[Any], one: int) -> None:
-    """Refuse ranks, in units, that are too large to count; ``one`` is a reset of 1."""
+    """Reject ranks in units that are too large; ``one`` is a reset of 1."""
     assert ranks.min(initial=0) >= 0, "shares are never below zero"
     if ranks.max(initial=0) > RANK_MAX:
         raise FlowError(

@@ -23,7 +23,7 @@ class VertexValues(Protocol):
 
 
 class ByVertex:
-    """The answer that has a row with a number for every vertex that is there."""
+    """An answer with one number per vertex."""
 
     def __init__(self, values: VertexValues) -> None:
         self._values = values

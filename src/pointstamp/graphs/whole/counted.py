@@ -19,7 +19,7 @@ _ROOM_MIN: Final = 1_024
 
 
 class CountedEdges(NamedTuple):
-    """Edges by the ids of their ends, and how often they are there, or are to be there more; none twice."""
+    """Distinct edges by ids, with their multiplicities, or changes of them."""
 
     src: Ids
     dst: Ids
@@ -52,7 +52,7 @@ class SlotEdges(NamedTuple):
 
 
 class WholeChange(NamedTuple):
-    """What has become of a graph: edges that went, edges that came, and who may have gone or come."""
+    """The changes of a graph: deleted and inserted edges, and affected vertices."""
 
     gone: SlotEdges
     come: SlotEdges

@@ -24,7 +24,7 @@ Columns = tuple[npt.NDArray[Any], ...]
 
 
 class WholeAlgorithm(Protocol):
-    """What is worked out of a whole graph, and worked on when it changes."""
+    """A result of a complete graph, updated when the graph changes."""
 
     def changed(self, graph: WholeGraph, change: WholeChange) -> Columns:
         """The columns of the rows that the answer loses and gains by a change, with -1 and 1 at the end."""
@@ -129,7 +129,7 @@ class Gathered:
         return made
 
     def restore(self, context: ps.Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Continue with the graph; what was said of it was the same that is worked out now."""
+        """Resume with the graph; recompute the last answer."""
         self._changed({which: added_up(pieces[which]) for which in self._kept})
 
 

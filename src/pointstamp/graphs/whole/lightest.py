@@ -70,7 +70,7 @@ class LightestForest:
 
 
 def lightest(count: int, one: Slots, other: Slots) -> Flags:
-    """Which edges are in the minimum spanning forest; they are given lightest first.
+    """Return which edges are in the minimum spanning forest; edges are sorted by weight.
 
     >>> lightest(4, np.array([0, 1, 0, 2]), np.array([1, 2, 2, 3])).tolist()
     [True, True, False, True]
