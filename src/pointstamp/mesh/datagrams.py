@@ -55,7 +55,7 @@ class Datagrams:
 
     @classmethod
     def at(cls, path: str) -> "Datagrams | None":
-        """Datagrams beside a unix socket; None where the system has none that keeps the promise."""
+        """Return datagrams next to a unix socket; None if the system has no reliable ones."""
         if sys.platform != "linux":
             return None
         try:

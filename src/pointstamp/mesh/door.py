@@ -43,7 +43,7 @@ _DROP: Final = struct.pack("HBBI", 0x06, 0, 0, 0)  # the one instruction: return
 
 
 class KeyPair(NamedTuple):
-    """A CURVE key: the public half is told to the peers, the secret half never leaves its process."""
+    """A CURVE key: the public half is sent to the peers, the secret half never leaves its process."""
 
     public: bytes
     secret: bytes
@@ -55,7 +55,7 @@ class KeyPair(NamedTuple):
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where a member listens, its public key where it has one, and how those on its host reach it."""
+    """The addresses of a member, its optional public key, and its local address."""
 
     endpoint: str
     public_key: bytes | None = None
@@ -63,7 +63,7 @@ class Address(msgspec.Struct, frozen=True):
 
 
 class Refusals:
-    """Counts what was turned away, and says so in the log, not too often."""
+    """Counts rejected connections and logs them, rate-limited."""
 
     def __init__(self, *, clock: Callable[[], float] = monotonic) -> None:
         self.count = 0

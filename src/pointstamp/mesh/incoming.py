@@ -58,7 +58,7 @@ class Incoming:
         return bool(self._with_news) or self._datagrams_have_news or self._look(timeout_ms)
 
     def take(self) -> list[Arrived]:
-        """What has come and can be handed on: in order per peer."""
+        """Return the received messages, in order per peer."""
         taken: list[Arrived] = []
         # Of several sockets a busy one must not keep the others waiting.
         if len(self._pulls) > 1 or not (self._with_news or self._datagrams_have_news):

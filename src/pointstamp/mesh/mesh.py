@@ -66,7 +66,7 @@ _IPC: Final = "ipc://"
 
 
 class Parcel(NamedTuple):
-    """What came from a peer: the kind of message, its header, and the frames that followed."""
+    """A message from a peer: its kind, header and frames."""
 
     sender: WorkerIndex
     kind: int
@@ -141,7 +141,7 @@ class Mesh:
 
     @property
     def generation(self) -> int:
-        """That of the messages that are sent and taken; older ones are dropped."""
+        """The generation of accepted messages; older messages are dropped."""
         return self._in_turn.generation
 
     @generation.setter
@@ -151,22 +151,22 @@ class Mesh:
 
     @property
     def name(self) -> str:
-        """What this member is called in errors."""
+        """The name of this member in errors."""
         return self._names[self.member]
 
     @property
     def address(self) -> Address:
-        """Where the others can reach this member; to be told through a channel that is trusted."""
+        """The address of this member, to be shared through a trusted channel."""
         return Address(self._endpoint, self._keys.public if self._keys else None, self._nearby)
 
     @property
     def refused(self) -> int:
-        """How many times a stranger was turned away, or a message of an older generation was dropped."""
+        """The number of rejected connections and of dropped messages of older generations."""
         return self._refusals.count + self._knocks.count
 
     @property
     def dropped_old(self) -> int:
-        """How many messages of older generations were dropped."""
+        """The number of dropped messages of older generations."""
         return self._in_turn.dropped_old
 
     # Meeting.
@@ -194,7 +194,7 @@ class Mesh:
             self.post(peer, MessageKind.HELLO, b"")
 
     def greet(self) -> bool:
-        """Take part in the meeting without waiting; True when connected with all, who have said hello."""
+        """Advance the rendezvous without waiting; True when all members are connected."""
         if self._is_meeting:
             self._look_at_the_door()
             self._early.extend(self._take())
@@ -223,7 +223,7 @@ class Mesh:
     # Posting and collecting.
 
     def post(self, peer: int, kind: int, header: bytes, bodies: Sequence[Body] = ()) -> None:
-        """Put a message on its way without waiting."""
+        """Send a message without waiting."""
         self._check_not_copied()
         if peer in self._peers.left:
             raise TransportError(f"{self.name} cannot reach {self._names[peer]}, which has left the run.")
@@ -257,7 +257,7 @@ class Mesh:
             )
 
     def collect(self) -> list[Parcel]:
-        """What has arrived, without waiting: in order per peer."""
+        """Return the received messages without waiting, in order per peer."""
         self._check_not_copied()
         if monotonic() >= self._next_check:
             self._look_after_peers()
@@ -284,7 +284,7 @@ class Mesh:
         return bool(self._early)
 
     def put_back(self, parcels: Iterable[Parcel]) -> None:
-        """Let ``collect`` return these again, before all others: they are for whoever collects next."""
+        """Let the next ``collect`` return these messages first."""
         self._early.extendleft(reversed(list(parcels)))
 
     def watch(self, files: Iterable[int]) -> None:

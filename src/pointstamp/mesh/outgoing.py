@@ -58,7 +58,7 @@ class Outgoing:
         self._posting = threading.Lock()
 
     def post(self, peer: int, kind: int, header: bytes, bodies: Sequence[Body]) -> None:
-        """Put a message on its way without waiting."""
+        """Send a message without waiting."""
         with self._posting:
             if self._datagrams is not None and kind > MessageKind.GOODBYE:
                 size = len(header) + OVERHEAD_BYTES

@@ -47,7 +47,7 @@ class Peers:
         self._elsewhere: set[int] = set()
 
     def monitor(self, peer: int, push: "zmq.Socket[bytes]", *, is_elsewhere: bool) -> "zmq.Socket[bytes]":
-        """Watch a connection that is about to be made; whoever closes sockets closes what is returned."""
+        """Watch a new connection; the caller closes the returned socket."""
         if is_elsewhere:
             self._elsewhere.add(peer)
         monitor: zmq.Socket[bytes] = push.get_monitor_socket(_MONITORED)
@@ -64,12 +64,12 @@ class Peers:
 
     @property
     def missing(self) -> list[str]:
-        """Who is not connected in both directions yet."""
+        """The peers that are not connected in both directions yet."""
         return [self._names[peer] for peer in sorted(self._unheard | self._unconnected)]
 
     @property
     def left(self) -> set[int]:
-        """Who has said goodbye."""
+        """The peers that have left."""
         return self._left
 
     @property

@@ -26,13 +26,13 @@ class ZmqTransport:
         self._next_look = 0.0
 
     def send(self, peer: WorkerIndex, message: Message) -> None:
-        """Put a message on its way to another worker."""
+        """Send a message to another worker."""
         kind, header, bodies = self._codec.encode(message)
         self.mesh.post(peer, kind, header, bodies)
         self.sent += 1
 
     def receive(self) -> Sequence[Message]:
-        """What has arrived, oldest first per sender, without waiting; nothing if it has just been asked."""
+        """Return the received messages without waiting, oldest first per sender."""
         now = monotonic()
         if now < self._next_look:
             return ()

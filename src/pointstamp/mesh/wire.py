@@ -40,7 +40,7 @@ Body: TypeAlias = Any
 
 
 class MessageKind:
-    """What a message is, as plain numbers: naming a member of an enumeration takes Python much longer."""
+    """Kinds of messages as plain integers, which are much faster than an enumeration."""
 
     HELLO: Final = 1
     GOODBYE: Final = 2
@@ -50,7 +50,7 @@ class MessageKind:
 
 
 class Envelope(NamedTuple):
-    """Who sent a message, in which generation, its number, and how many went the other way before it."""
+    """The envelope: sender, generation, number, and messages of the other transport before it."""
 
     kind: int
     sender: int
@@ -85,7 +85,7 @@ def unseal(frame: bytes | memoryview) -> Envelope:
 
 
 class TimeFormat:
-    """How the times of a flow travel: plain values that come back exactly as they went."""
+    """Encodes the times of a flow as plain values, exactly."""
 
     def __init__(self, root: TimeOrder[Any] = EPOCHS) -> None:
         self.is_epochs = isinstance(root, Epochs)
@@ -142,7 +142,7 @@ class _EpochChange(Change):
 
 
 class BatchFormat:
-    """How batches of one schema travel: Arrow's IPC format without the schema.
+    """Encodes batches of one schema in Arrow IPC format without the schema.
 
     Columns with a dictionary need their dictionary, which a batch alone does not carry: schemas that have
     one travel as a whole IPC stream.
