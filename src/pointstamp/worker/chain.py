@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def through(chain: "Sequence[Instance]", time: Time, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-    """What is left of a batch behind the last operator of a chain; all of it is at the batch's time."""
+    """Return the output of a chain for a batch, at the batch's time."""
     batches = [batch]
     for instance in chain:
         for each in batches:

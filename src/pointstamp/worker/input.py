@@ -36,7 +36,7 @@ class InputHandle:
 
     @property
     def time(self) -> Any:  # noqa: ANN401 - the root time
-        """The time at which batches are sent now: the epoch, unless the flow has times of its own."""
+        """The current time of the input: the epoch, unless the flow has custom times."""
         return self._held("asked for its time").time[0]
 
     @property
@@ -63,7 +63,7 @@ class InputHandle:
         self._finish(self._instance, [])
 
     def mark_silent(self, *, at: Any) -> None:  # noqa: ANN401 - a root time
-        """Say that nothing has come from this input for too long; it goes to those who want to know."""
+        """Report that this input has been silent for too long."""
         for output in self._instance.outputs[LATE_PORT:]:
             if output.name == SILENT_PORT:
                 output.sent.append(((at,), pa.RecordBatch.from_pydict({SILENT_PORT: [True]}, SILENT)))

@@ -189,7 +189,7 @@ class Instance:
         self._serving = None
 
     def look_at_frontiers(self) -> None:
-        """Tell the operator that a frontier has moved, if it wants to know."""
+        """Notify the operator of a moved frontier, if it has ``on_frontier``."""
         if self.on_frontier is not None:
             self.authority.act_for(None, None)
             self.call(self.on_frontier, "when a frontier moved")

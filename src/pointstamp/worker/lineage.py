@@ -25,7 +25,7 @@ _LOOK_SECONDS: Final = 0.5
 
 
 class Lineage:
-    """What a process knows of the forks that made it; changed in a new process, before anything else runs."""
+    """The forks that created this process; updated first in a new process."""
 
     def __init__(self) -> None:
         self.depth = 0

@@ -94,7 +94,7 @@ def _readers(port: SourcePort, graph: OperatorGraph) -> list[Location] | None:
 def silent_ports(
     graph: OperatorGraph, routes: Routes, instances: Mapping[OperatorIndex, Instance]
 ) -> frozenset[Location]:
-    """The ports behind which everything stays on its worker, and no operator asks for times but outputs."""
+    """The ports downstream of which rows stay on their worker and only outputs need times."""
     loud: set[Location] = set()
     before: dict[Location, list[Location]] = {}
     for index, instance in instances.items():
@@ -121,7 +121,7 @@ def silent_ports(
 
 
 class OwnTails:
-    """What one worker counts inside the tails of its outputs; changed by that worker alone.
+    """The local counts of one worker inside the tails of its outputs.
 
     Outputs are handed over by whoever asks for ``frontier``, and not by a notification.
     """

@@ -17,7 +17,7 @@ _PLAIN: Final = (bool, int, float, str, bytes, tuple, type(None))
 
 
 class Undeclared:
-    """Watches one operator without declared state; asked by whoever saves it."""
+    """Detects undeclared state of one operator."""
 
     def __init__(self, logic: Any, name: str) -> None:  # noqa: ANN401 - a plain object
         self._logic = logic

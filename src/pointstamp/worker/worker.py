@@ -69,7 +69,7 @@ _INPUT: Final = NodeKind.INPUT  # to name a member of an enumeration takes Pytho
 
 
 class Worker:
-    """One of ``workers`` copies of a flow. Single-threaded: whoever drives it calls ``step``."""
+    """One of ``workers`` copies of a flow. Single-threaded: its driver calls ``step``."""
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class Worker:
     # Driving it.
 
     def kept(self) -> dict[str, KeptRows]:
-        """What its operators keep, by operator and what it is; asked between two steps."""
+        """Return the state sizes by operator and name; called between two steps."""
         return {
             f"{instance.name}: {what}": kept
             for instance in self.instances.values()
@@ -182,7 +182,7 @@ class Worker:
         }
 
     def take_rounds(self, through: int) -> dict[int, int]:
-        """The last round of a loop that this worker sent to, by epoch, up to one; they are forgotten then.
+        """Return and free the last round of a loop by epoch, up to an epoch.
 
         Only a worker that takes snapshots counts them: without a reader they would grow.
         """
@@ -198,7 +198,7 @@ class Worker:
         return {name: at for name, at in latest.items() if isinstance(at, int)}
 
     def late_rows(self) -> dict[str, int]:
-        """How many rows were late by the watermark of a stream, by operator, as of its last snapshot."""
+        """The number of late rows by operator, as of its last snapshot."""
         late = {each.name: getattr(each.logic, "rows_late", None) for each in self.instances.values()}
         return {name: rows for name, rows in late.items() if isinstance(rows, int)}
 
@@ -268,11 +268,11 @@ class Worker:
 
     @property
     def tells_next(self) -> bool:
-        """Whether the next step tells progress, unless something arrives, and lets no operator act."""
+        """Whether the next step only sends progress, unless a message arrives."""
         return not self._active and self._silent_activations > 0
 
     def close(self) -> None:
-        """End the run; what is still held is forgotten."""
+        """End the run and drop all capabilities."""
         for instance in self.instances.values():
             instance.close()
 
