@@ -31,7 +31,7 @@ TOP: Final = 0
 
 @dataclass(slots=True)
 class Activation:
-    """What an operator did since its activation began."""
+    """The actions of an operator since its activation began."""
 
     pulled: Counts = field(default_factory=dict)
     sent: list[tuple[Point, Point, int]] = field(default_factory=list)
@@ -112,11 +112,11 @@ class AbstractState:
     # rec, kept per location.
 
     def rec(self, point: Point) -> int:
-        """How many of this pointstamp truly exist."""
+        """Return the true count of a pointstamp."""
         return self._rec_at[self.walker.points[point][0]].get(point, 0)
 
     def rec_at(self, location: int) -> Mapping[Point, int]:
-        """What truly exists at a location."""
+        """Return the true pointstamps at a location."""
         return self._rec_at[location]
 
     def all_rec(self) -> Counts:
@@ -154,7 +154,7 @@ class AbstractState:
         self.sent[w].append(batch)
 
     def recv_upd(self, w: int, q: int) -> Counts:
-        """Worker q hears the oldest batch of w that it has not heard."""
+        """Worker q receives the oldest batch of w that it has not received."""
         batch = self.sent[w][self.heard[q][w]]
         self.heard[q][w] += 1
         self.sent[w].forget_before(min(heard[w] for heard in self.heard))
@@ -169,7 +169,7 @@ class AbstractState:
         self.sums[root].append(parts)
 
     def sums_made(self, root: int) -> int:
-        """How many sums a root has made."""
+        """Return the number of sums of a root."""
         return self.sums_taken[root] + len(self.sums[root])
 
     def sum_taken(self, root: int) -> Parts:
@@ -187,7 +187,7 @@ class AbstractState:
         return parts
 
     def unheard(self, q: int) -> Counts:
-        """The sum of everything that is on its way to q."""
+        """Return the sum of all changes in flight to q."""
         total: Counts = {}
         for w, batches in enumerate(self.sent):
             for batch in batches.since(self.heard[q][w]):

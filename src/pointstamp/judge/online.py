@@ -76,12 +76,12 @@ class Online:
 
     @property
     def state(self) -> AbstractState:
-        """What the run has come to, as far as it is judged."""
+        """Return the verdict on the verified part of the run."""
         return self._models.state
 
     @property
     def waiting(self) -> int:
-        """How many events wait for their cause."""
+        """The number of events that wait for their cause."""
         return sum(map(len, self._queues))
 
     def take(self, worker: int, events: Iterable[Event]) -> None:

@@ -90,7 +90,7 @@ class JudgeProcess:
         self._say(End())
 
     def standing(self) -> Standing:
-        """How far the judge is; InternalError where it has failed, or is gone."""
+        """Return the verifier's progress; InternalError if it has failed or ended."""
         is_there = self._listen()
         if self._failure or not (is_there or self._standing.finding):
             raise InternalError(

@@ -29,7 +29,7 @@ def shape_of(plan: Plan) -> Shape:
 
 
 def own_times_of(plan: Plan) -> OwnTimes | None:
-    """What the user supplied where a flow has times of its own; None where times are epochs."""
+    """Return the user's order of custom times; None for epochs."""
     return _read(plan)[1]
 
 

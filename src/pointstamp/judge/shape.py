@@ -185,7 +185,7 @@ class Walker:
 
 
 def first_points(walker: Walker) -> Sequence[Point]:
-    """Where every worker holds a capability at the start: each output, at the least time."""
+    """Return the initial capabilities: each output at the least time."""
     return [
         walker.point(number, (walker.least, *(0,) * port.rounds))
         for number, port in enumerate(walker.shape.ports)

@@ -21,7 +21,7 @@ Frontiers: TypeAlias = Mapping[int, tuple[Stamp, ...]]
 
 
 class ModelChange(NamedTuple):
-    """What an event has changed in the models' state; what is not named is as it was."""
+    """The changes of an event to the models' state."""
 
     exists: tuple[CountAt, ...]
     frontiers: Frontiers
@@ -31,7 +31,7 @@ class ModelChange(NamedTuple):
 
 
 class WorkerView(NamedTuple):
-    """What the models hold of one worker."""
+    """The models' state of one worker."""
 
     owns: tuple[CountAt, ...]
     arriving: tuple[CountAt, ...]

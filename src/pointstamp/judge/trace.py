@@ -48,7 +48,7 @@ _NESTED: Final = (tuple, Change, Counted)
 
 
 class Header(msgspec.Struct, frozen=True):
-    """What is known of a run before its first event."""
+    """The header of a trace: everything known before the first event."""
 
     flow: str
     workers: int
