@@ -50,7 +50,7 @@ class Case:
         return shlex.join(words)
 
     def select(self, inputs: Mapping[str, Items]) -> dict[str, Items]:
-        """What this case feeds of all there is."""
+        """Return the input items of this case."""
         length = max((len(items) for items in inputs.values()), default=0)
         kept = range(length) if self.epochs is None else self.epochs
         return {

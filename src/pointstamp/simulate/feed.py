@@ -55,7 +55,7 @@ SPLITS_MAX: Final = (1, 3, 8)
 
 
 class Script:
-    """What one worker's input still has to do; each ``act`` does the next thing."""
+    """The remaining actions of one worker's input; each ``act`` does the next one."""
 
     def __init__(self, handle: InputHandle, items: Items, parts: Sequence[Sequence[pa.RecordBatch]]) -> None:
         times = [item.root_at(position) for position, item in enumerate(items)]

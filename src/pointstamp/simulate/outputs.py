@@ -44,7 +44,7 @@ class Difference:
 
 
 def first_difference(expected: Outputs, got: Outputs, own: TimeOrder[Any] | None = None) -> Difference | None:
-    """Where two runs differ for the first time, by epoch and then by output; None where they do not.
+    """Return the first difference of two runs, by epoch and then by output; None if equal.
 
     Where a flow has times of its own, its order sorts them.
     """

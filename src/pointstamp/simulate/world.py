@@ -40,7 +40,7 @@ SILENT_ACTIVATIONS: Final = (SILENT_ACTIVATIONS_MAX, 1, 2, 5)
 
 
 class Ended(Enum):
-    """How a run ended."""
+    """The end of a run."""
 
     COMPLETE = "complete"
     STUCK = "stuck"
@@ -50,7 +50,7 @@ class Ended(Enum):
 
 @dataclass(slots=True)
 class WorldRun:
-    """What happened in a world: the events, the outputs per time, how it ended, the choices it took."""
+    """The record of a world: events, outputs by time, its end, and its choices."""
 
     events: list[Event]
     outputs: dict[tuple[str, Time], list[pa.RecordBatch]]

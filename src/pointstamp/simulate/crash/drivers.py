@@ -176,7 +176,7 @@ class Drivers(Setting):
         self.lives.append(life)
 
     def carry_over(self, before: Life | None, after: Life) -> None:
-        """What of an older generation's messages reaches a new one: nothing, as a mesh sees to."""
+        """Drop messages of older generations, as a mesh does."""
 
     def _replace_all(self) -> None:
         for life in self.lives:

@@ -57,7 +57,7 @@ class Durability:
         killed: Callable[[], None] | None = None,
         unsure: Callable[[], None] | None = None,
     ) -> T:
-        """Do an operation, or what the world wants instead.
+        """Do an operation, or fail as the world decides.
 
         ``killed`` is done instead if the process dies before the operation is complete, ``unsure`` if it is
         perhaps done but not acknowledged.
@@ -110,7 +110,7 @@ class StoredCommit(msgspec.Struct, frozen=True):
 
 
 class SimulatedSink(SinkBase, PublisherBase):
-    """Where everything that is published ends, with what was staged for it."""
+    """The simulated sink: published commits and their staged pieces."""
 
     def __init__(self, durability: Durability) -> None:
         self._durability = durability

@@ -35,13 +35,13 @@ class EpochCommitted(msgspec.Struct, frozen=True, tag=True):
 
 
 class Crashed(msgspec.Struct, frozen=True, tag=True):
-    """Something went wrong, as text."""
+    """An error happened, as text."""
 
     what: str
 
 
 class UserSaid(msgspec.Struct, frozen=True, tag=True):
-    """The user has said that an input brings nothing before an epoch any more."""
+    """The user has promised that an input has no more rows before an epoch."""
 
     input: str
     epoch: int

@@ -62,7 +62,7 @@ class Explained:
 
     @property
     def kept(self) -> int:
-        """How many moves the explanation has."""
+        """The number of moves of the explanation."""
         return sum(each.number is not None for each in self.moves)
 
 

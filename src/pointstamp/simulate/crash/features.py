@@ -25,7 +25,7 @@ _SAVEPOINTS_ONE_IN: Final = (0, 0, 20, 100)
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Which of it there is; ``*_one_in`` is how often it happens where it may, 0 for never."""
+    """The enabled features; ``*_one_in`` is their frequency, 0 for never."""
 
     has_columns: bool = False
     savepoints_one_in: int = 0

@@ -80,7 +80,7 @@ class SimulatedSource(SourceBase):
         return f"simulated input '{self.name}'"
 
     def unit(self, number: int) -> Unit:
-        """What a tick takes."""
+        """The units that a tick takes."""
         parts = [
             Part(f"{number}.{n}", size, lane=None if self.lanes_count == 1 else n % self.lanes_count)
             for n, size in enumerate(self.sizes[number])
@@ -136,7 +136,7 @@ class Feed:
         events: Mapping[str, EventEpochs] | None = None,
         lanes: int = 1,
     ) -> "Feed":
-        """Split every input as the choices say; in a plain world everything is there from the beginning.
+        """Split every input as the choices say; in a plain world all rows exist from the start.
 
         With ``further`` choices some inputs have epoch columns. ``events`` are those whose epochs are event
         time; then no other has a column, and these have so many lanes.

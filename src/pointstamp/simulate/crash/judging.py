@@ -48,7 +48,7 @@ class GenerationJudge:
         self._commits.committed(epoch, self._snapshots)
 
     def end(self, *, at_rest: bool) -> None:
-        """Judge what is left: everything must add up, and at rest be complete."""
+        """Check the final state: counts must balance, and at rest everything must be complete."""
         self._models.check_end(at_rest=at_rest)
         if at_rest:
             self._commits.end(self._snapshots)

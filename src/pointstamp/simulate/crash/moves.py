@@ -30,7 +30,7 @@ Act: TypeAlias = MessagePulled | MessageSent | CapabilityChanged | Notified | Fr
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What an operator of a worker did at once; ``position`` is where it ended among all that happened."""
+    """One activation of an operator; ``position`` is its end in the run's events."""
 
     position: int
     worker: int
@@ -59,7 +59,7 @@ class GenerationMoves:
 
 
 def starts_of(shape: Shape) -> int:
-    """How many moves a worker's start has: one for each operator with outputs."""
+    """Return the number of moves at a worker's start: one per operator with outputs."""
     return len({port.operator for port in shape.ports if port.is_output})
 
 

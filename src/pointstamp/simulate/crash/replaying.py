@@ -55,7 +55,7 @@ class _Following:
     number: int = -1
 
     def step(self, happened: Happened) -> Json:
-        """The next step, with the models' state beside it as long as they can follow."""
+        """Return the next step, with the models' state as long as they apply."""
         self.number += 1
         generation, event = happened
         if isinstance(event, WorldEvent):

@@ -76,7 +76,7 @@ class CrashSimulator(Simulator):
         return replace(after, reason=words)
 
     def judged(self, case: Case, run: CrashRun) -> CrashOutcome:
-        """What the judges say of a world, or of the query that began with a savepoint of it."""
+        """Return the verdicts on a world, or on the query that resumed from its savepoint."""
         objections: dict[str, str] = {}
         verdict = judge_generations(
             self._walker, self._operators, run.happened, is_complete=run.ended is Ended.COMPLETE
@@ -110,7 +110,7 @@ class CrashSimulator(Simulator):
         return run_with_successor(world, steps_max=self._steps_max)
 
     def compared(self, run: CrashRun, objections: dict[str, str]) -> tuple[FindingKind, str]:
-        """What is published against a run without failures; then the objection whose words help most."""
+        """Return the difference from a failure-free run, then the most helpful objection."""
         expected = self._without_failures(run)
         if expected is None:
             return FindingKind.UNKNOWN, "on one worker the flow does not complete with these rows"
@@ -147,7 +147,7 @@ class CrashSimulator(Simulator):
 
 
 def crash_trace(simulator: Simulator, outcome: CrashOutcome) -> CrashTrace:
-    """What is saved of a world with crashes."""
+    """The recorded result of a world with crashes."""
     run, case = outcome.run, outcome.case
     assert isinstance(run, CrashRun)
     header = CrashHeader(

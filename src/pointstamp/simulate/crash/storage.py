@@ -25,7 +25,7 @@ from pointstamp.storage.words import joined
 
 
 class SimulatedStorage:
-    """Objects in memory, behind what the world wants to go wrong."""
+    """Objects in memory, with the failures of the world."""
 
     address: Final = "a simulated storage"
     is_exclusive: Final = True
@@ -50,7 +50,7 @@ class SimulatedStorage:
         self._store("write", name, joined(content), self._objects.write)
 
     def sync(self, name: str) -> None:
-        """What is seen stays; NotStored where there is no object."""
+        """Make a visible object durable; NotStored if it does not exist."""
 
         def settle() -> None:
             self._objects.sync(name)
@@ -59,7 +59,7 @@ class SimulatedStorage:
         self._durability.around(f"sync '{name}'", settle)
 
     def read(self, name: str) -> bytes:
-        """What an object holds; NotStored where there is none."""
+        """Return the content of an object; NotStored if it does not exist."""
         return self._durability.around(f"read '{name}'", lambda: self._objects.read(name))
 
     def size(self, name: str) -> int | None:

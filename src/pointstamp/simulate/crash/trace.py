@@ -20,7 +20,7 @@ FORMAT: Final = "pointstamp crashes 2"
 
 
 class CrashHeader(msgspec.Struct, frozen=True):
-    """What is known of a run before its first event."""
+    """The header of a trace: everything known before the first event."""
 
     flow: str
     workers: int
