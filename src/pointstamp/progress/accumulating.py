@@ -43,7 +43,7 @@ OnSummed = Callable[[int, Parts, Parts], None]
 
 
 class BroadcastTree:
-    """Who is the root of whom: ``hosts`` says for each worker where it runs, by any number."""
+    """The tree of roots; ``hosts`` gives the host of each worker, by any number."""
 
     def __init__(self, hosts: Sequence[int]) -> None:
         first: dict[int, int] = {}
@@ -58,7 +58,7 @@ class BroadcastTree:
         return [WorkerIndex(worker) for worker, of in enumerate(self.roots) if of == root]
 
     def below_top(self) -> list[WorkerIndex]:
-        """Who sends to the top and hears from it: the other roots, and the other members of its host."""
+        """Return the neighbors of the top: the other roots, and the members of its host."""
         return [
             WorkerIndex(worker)
             for worker, root in enumerate(self.roots)
@@ -114,7 +114,7 @@ class AccumulatingBroadcast:
         self._is_fresh = True
 
     def unsent(self) -> tuple[Change, ...]:
-        """What has gathered here, of this worker or of others, and was not sent on."""
+        """Return the gathered changes that were not sent yet."""
         return tuple(
             Change(point.location, point.time, count)
             for held in (self._pending, self._sum)
@@ -122,7 +122,7 @@ class AccumulatingBroadcast:
         )
 
     def flush(self) -> Sequence[tuple[WorkerIndex, ProgressBatch]]:
-        """What is to be passed down, and what must not be held back any longer."""
+        """Return the sums to pass down, and the changes that must not be held back."""
         out: list[tuple[WorkerIndex, ProgressBatch]] = []
         self._has_come = False
         if self._to_pass_on:
@@ -141,7 +141,7 @@ class AccumulatingBroadcast:
         return out
 
     def receive(self, batch: ProgressBatch) -> tuple[Change, ...] | None:
-        """The changes to apply, of a sum that comes down; None for what is on its way up."""
+        """Return the changes of a sum to apply; None for a batch on its way up."""
         if batch.sender == self._above:
             self._heard = self._next(batch, self._heard)
             if self._is_root and self.worker != TOP:

@@ -34,7 +34,7 @@ def check_broadcast(kind: str | None, flow: str) -> BroadcastKind | None:
 def broadcast_tree(
     kind: BroadcastKind | None, workers: int, hosts: Sequence[int] | None = None
 ) -> BroadcastTree | None:
-    """The tree along which this many workers tell their progress; None if each tells all others.
+    """Return the broadcast tree for this many workers; None for the direct broadcast.
 
     ``hosts`` says where each worker runs. Where it is not known, neighbours in number make groups as many as
     they have members.

@@ -48,7 +48,7 @@ class DirectBroadcast:
         """Nothing is held back."""
 
     def unsent(self) -> tuple[Change, ...]:
-        """What has gathered and was not sent yet."""
+        """Return the gathered changes that were not sent yet."""
         return tuple([Change(at, time, count) for (at, time), count in self._pending.items()])
 
     def receive(self, batch: ProgressBatch) -> tuple[Change, ...]:

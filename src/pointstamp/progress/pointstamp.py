@@ -24,7 +24,7 @@ class Pointstamp(NamedTuple):
 
 
 class Change(NamedTuple):
-    """How the count of one pointstamp changed."""
+    """A change of the count of one pointstamp."""
 
     location: Location
     time: Time

@@ -148,7 +148,7 @@ class Tracker:
         return dict(self._occurrences[location].counts)
 
     def count(self, location: Location, time: Time) -> int:
-        """How often one pointstamp is counted; less than zero for a while is legal."""
+        """Return the count of one pointstamp; temporarily negative counts are legal."""
         return self._occurrences[location].counts.get(time, 0)
 
     def is_complete(self) -> bool:

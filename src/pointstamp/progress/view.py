@@ -19,7 +19,7 @@ from pointstamp.topology.ports import Location, SourcePort
 
 
 class ProgressView:
-    """What one worker knows of the progress of all; changed by the worker that owns it."""
+    """One worker's view of the progress of all; changed by that worker."""
 
     def __init__(
         self, graph: OperatorGraph, worker: WorkerIndex, workers: int, *, tree: BroadcastTree | None = None
@@ -45,7 +45,7 @@ class ProgressView:
         return self._broadcast.flush()
 
     def receive(self, batch: ProgressBatch) -> bool:
-        """Apply a batch to the counts; False if it is only on its way to others.
+        """Apply a batch to the counts; return False if it is only forwarded.
 
         Frontiers move at the next ``propagate``.
         """
@@ -60,7 +60,7 @@ class ProgressView:
         return self._broadcast.has_relay()
 
     def unsent(self) -> tuple[Change, ...]:
-        """What this worker has done and not sent yet."""
+        """Return this worker's changes that were not sent yet."""
         return self._broadcast.unsent()
 
     def propagate(self) -> list[Location]:
