@@ -102,15 +102,15 @@ class Authority:
         return any(less_equal(lower, time) for lower in self.read_frontier(port.location))
 
     def reaches(self, port: OutputState) -> bool:
-        """Whether what is being handled can come out at this output."""
+        """Whether the handled input can result in output at this port."""
         return self.input is None or self.input.moves[self.outputs.index(port)] != ()
 
     def least(self, port: OutputState, time: Time) -> Time:
-        """A lower bound of the times at which what is handled at a time can come out at this output."""
+        """Return a lower bound of the output times of input that is handled at a time."""
         return time if self.input is None else self._first(self.input, self.input.moves, port, time)
 
     def of_rows(self, port: OutputState) -> Time:
-        """The time at which a row of what is being handled comes out at this output, if none is given."""
+        """Return the default output time of a row of the handled input."""
         if self.time is None:
             raise CapabilityError(
                 f"operator '{self.operator}' sent on output '{port.name}' without a message, a notification "

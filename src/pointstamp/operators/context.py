@@ -22,7 +22,7 @@ from pointstamp.topology.domain import Time
 
 
 class Context:
-    """What an operator sees of the world; made by its worker, and good for its own calls only."""
+    """The context of an operator's call; created by its worker, valid during its calls only."""
 
     __slots__ = ("_authority",)
 
@@ -41,7 +41,7 @@ class Context:
 
     @property
     def workers(self) -> int:
-        """How many workers there are."""
+        """The number of workers."""
         return self._authority.workers
 
     @property
@@ -66,7 +66,7 @@ class Context:
 
     @property
     def epoch(self) -> Any:  # noqa: ANN401 - the root time, of whatever type the flow has
-        """The first coordinate of the time: the epoch, unless the flow has times of its own."""
+        """The first coordinate of the time: the epoch, unless the flow has custom times."""
         return self.time[0]
 
     def send(
@@ -149,7 +149,7 @@ class Context:
         return [each for each in left if each.output == name]
 
     def frontier(self, input: int | str = 0) -> Antichain[Time]:  # noqa: A002 - the word of the API
-        """What may still arrive at an input: times at or above one of these; empty means complete."""
+        """Return the frontier of an input: rows may arrive at or after these times; empty means complete."""
         port = self._authority.named_input(input)
         return Antichain.of(port.domain, self._authority.read_frontier(port.location))
 

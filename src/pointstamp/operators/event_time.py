@@ -117,7 +117,7 @@ class Bounds:
         self.now = bound if self.now is None else max(self.now, bound)
 
     def saved(self) -> pa.Table:
-        """What is known, as rows that every worker has alike."""
+        """Return the watermark state as rows that are equal on all workers."""
         assert not self._open, "event times wait at a snapshot"
         known: dict[str, int | None] = {**self._latest, _NOW: self.now}
         told = {name: latest for name, latest in known.items() if latest is not None}

@@ -19,7 +19,7 @@ from pointstamp.operators.context import Context
 
 @dataclass(frozen=True, slots=True)
 class ExplodePlan:
-    """Which list is exploded, whether rows without elements stay, and what comes out."""
+    """A checked explode: the list column, the treatment of empty lists, and the output schema."""
 
     column: str
     is_outer: bool
@@ -71,7 +71,7 @@ def exploding(
     is_outer: bool,
     last: tuple[pa.Field, ...] = (),
 ) -> ExplodePlan:
-    """What to explode, checked; ``last`` are columns that stay behind all others."""
+    """Return a checked explode; ``last`` are columns that stay last."""
     check_columns(who, schema, [column])
     kind = schema.field(column).type
     if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):

@@ -94,7 +94,7 @@ class OutputState:
             self.count(self.lost.pop(), -1)
 
     def count(self, time: Time, diff: int) -> None:
-        """Record that a capability came or went."""
+        """Record that a capability was added or dropped."""
         self.changes.append(change_of((self.location, time, diff)))
         held = self.held.get(time, 0) + diff
         if held:

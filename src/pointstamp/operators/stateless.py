@@ -36,7 +36,7 @@ class MapBatches:
 
 
 class Project:
-    """Send each row with other columns, worked out from its own."""
+    """Send each row with columns that are computed from its own."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
     runs_in_chain: ClassVar = True

@@ -40,7 +40,7 @@ def windowing(
     lengths: tuple[Span, Span | None, Span | None],
     names: tuple[str, str],
 ) -> Windowing:
-    """What was asked for; SchemaError names a column that is not there, or there already."""
+    """Return the checked windows; SchemaError for a missing or existing column."""
     check_columns(who, schema, [at])
     found = schema.field(at).type
     windows = windows_of(f"{who}, of '{at}',", found, *lengths)
