@@ -31,7 +31,7 @@ class Arguments:
         return column
 
     def made(self, expression: Expression) -> str:
-        """A column that is worked out; its name is one that no column of a user may have."""
+        """A computed column, under a reserved name."""
         name = f"__{len(self.columns)} {expression}"
         self.columns[name] = expression
         return name

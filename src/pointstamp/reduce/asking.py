@@ -23,12 +23,12 @@ from pointstamp.rows.ddl import parse_ddl
 
 
 def count(column: str | Expression | None = None, *, where: Expression | None = None) -> Aggregate:
-    """How many rows a key has, or how many values of a column that are not null."""
+    """Count the rows of a key, or the values of a column that are not null."""
     return Aggregate("count", column, where=where)
 
 
 def count_distinct(column: str | Expression, *, where: Expression | None = None) -> Aggregate:
-    """How many different values a column has, null not counted."""
+    """Count the distinct values of a column that are not null."""
     return Aggregate("count_distinct", column, where=where)
 
 
@@ -76,7 +76,7 @@ def first(column: str | Expression, by: str | Iterable[str], *, where: Expressio
 
 
 def last(column: str | Expression, by: str | Iterable[str], *, where: Expression | None = None) -> Aggregate:
-    """The value of a column in the last row in an order, said as for ``first``."""
+    """Return the value of a column in the last row of an order, as in ``first``."""
     return _in_order("last", column, by, where)
 
 

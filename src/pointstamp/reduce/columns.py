@@ -37,7 +37,7 @@ class ColumnCodec(Protocol):
 
 
 def codecs_of(accumulator: Any, columns: Mapping[str, Column]) -> dict[str, ColumnCodec]:  # noqa: ANN401
-    """How each column of an accumulator's state is saved."""
+    """Return how each column of an accumulator's state is saved."""
     types_of = getattr(accumulator, "state_types", None)
     declared = {} if types_of is None else types_of()
     return {name: _codec_of(column.dtype, declared.get(name, Any)) for name, column in columns.items()}

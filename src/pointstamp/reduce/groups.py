@@ -34,7 +34,7 @@ _SAVED_ROWS_MAX: Final = 262_144
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """What is to be computed, of which columns, and the schema of the result."""
+    """The computation of a reduction: keys, aggregates, columns and the result schema."""
 
     keys: tuple[str, ...]
     bound: Mapping[str, Bound]
@@ -153,7 +153,7 @@ class Groups:
 
 
 class TimeRows:
-    """What has come of one time; small batches wait, so that they are folded together."""
+    """The rows of one time; small batches wait and are folded together."""
 
     def __init__(self, reduction: Reduction) -> None:
         self.groups: Groups | None = None

@@ -50,7 +50,7 @@ def reduced_schema(
 
 
 class WindowedReduce:
-    """The aggregates of each time by itself: sent when the time is complete, and then forgotten."""
+    """Aggregates each time separately: emitted when the time is complete, then freed."""
 
     keeps: ClassVar = "nothing after an epoch; a change costs its rows"
 

@@ -61,7 +61,7 @@ class KeyStates:
         return {name: column[slots] for name, column in self.columns.items()}
 
     def differ(self, slots: Slots, before: State) -> npt.NDArray[np.bool_]:
-        """Where these slots have another state than before."""
+        """Return which slots have changed."""
         differ = np.zeros(len(slots), np.bool_)
         for name, old in before.items():
             new = self.columns[name][slots]
