@@ -95,7 +95,7 @@ def to_ddl(schema: pa.Schema) -> str:
 
 
 def type_to_ddl(data_type: pa.DataType, where: str = "a value") -> str:
-    """The name of a type in DDL; refused where DDL has none, with ``where`` in the message."""
+    """Return the DDL name of a type; SchemaError with ``where`` if there is none."""
     if (name := _NAME_BY_TYPE.get(data_type)) is not None:
         return name
     if pa.types.is_decimal128(data_type) and 0 <= data_type.scale <= data_type.precision:
@@ -220,13 +220,13 @@ class _Parser:
         raise self.error("a type", token, f" Known types: {_KNOWN}.")
 
     def array_type(self) -> pa.DataType:
-        """What follows ``array<``; the field has the name that Spark gives it."""
+        """Parse the rest after ``array<``; the element has Spark's name."""
         element = self.data_type()
         self.needs_mark(">", "'>' after the type of the elements")
         return pa.list_(pa.field("element", element))
 
     def map_type(self) -> pa.DataType:
-        """What follows ``map<``; keys are never null."""
+        """Parse the rest after ``map<``; keys are not nullable."""
         token = self.tokens[self.at]
         key = self.data_type()
         if pa.types.is_null(key):
@@ -237,7 +237,7 @@ class _Parser:
         return pa.map_(pa.field("key", key, nullable=False), pa.field("value", value))
 
     def struct_type(self) -> pa.DataType:
-        """What follows ``struct<``, which may have no fields."""
+        """Parse the rest after ``struct<``, which may have no fields."""
         if self.takes_mark(">"):
             return pa.struct([])
         fields = self.fields()
@@ -245,7 +245,7 @@ class _Parser:
         return pa.struct(fields)
 
     def decimal_type(self) -> pa.DataType:
-        """What follows ``decimal``: nothing for (10,0), or the digits in all and after the point."""
+        """Parse precision and scale after ``decimal``; default: (10,0)."""
         precision, scale = 10, 0
         if self.takes_mark("("):
             token = self.tokens[self.at]

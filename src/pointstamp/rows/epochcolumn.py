@@ -65,13 +65,13 @@ EpochColumn: TypeAlias = str | EventEpochs
 
 
 def check_declared(schema: pa.Schema, column: EpochColumn, who: str) -> None:
-    """Refuse an epoch column that is declared as anything but an integer."""
+    """Reject an epoch column that is not declared as an integer."""
     if isinstance(column, str) and column in schema.names:
         check_type(schema.field(column).type, column, who)
 
 
 def check_type(given: pa.DataType, column: str, who: str) -> None:
-    """Refuse an epoch column whose values are not integers."""
+    """Reject an epoch column whose values are not integers."""
     if not pa.types.is_integer(given):
         raise SchemaError(
             f"{who}: the epoch column '{column}' must be an integer, got {given}. {_way_out(given, column)}"

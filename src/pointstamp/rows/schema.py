@@ -79,7 +79,7 @@ def fit(batch: pa.RecordBatch, schema: pa.Schema, who: str) -> pa.RecordBatch:
 
 
 def check_text(batch: pa.RecordBatch, who: str) -> None:
-    """Refuse text that is not UTF-8, which no reader of what is published would take."""
+    """Reject text that is not UTF-8, which readers of the output would reject."""
     for column, field in zip(batch.columns, batch.schema, strict=True):
         if _has_text(field.type):
             try:
@@ -104,7 +104,7 @@ def asked_for(column: str, kind: pa.DataType, by: str) -> pa.Field:
 
 
 def check_asked(names: Sequence[str], schema: pa.Schema, who: str) -> None:
-    """Refuse rows without a column that an option asks for, as text that name the option."""
+    """Reject rows without a column that an option names."""
     for field in schema:
         by = (field.metadata or {}).get(_ASKED)
         if by is not None and field.name not in names:
