@@ -32,7 +32,7 @@ _DATETIME, _DATE, _TIME, _TIMEDELTA, _DECIMAL, _UUID, _TUPLE, _DICT, _NANOTIME, 
 
 
 def encodable(value: Any) -> Any:  # noqa: ANN401 - any value of a row
-    """The same value with an extension in each place where MessagePack has no kind of its own."""
+    """Return the value with an extension for each type that MessagePack lacks."""
     kind = type(value)
     if kind in PLAIN:
         return value

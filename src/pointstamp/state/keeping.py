@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 
 class KeptRows(NamedTuple):
-    """How much is kept; rows that add up to nothing and are not merged yet are among them."""
+    """Return the number of rows in state, including cancelled rows that are not merged yet."""
 
     rows: int
     size_bytes: int
@@ -40,7 +40,7 @@ class KeepsRows(Protocol):
 
     @property
     def kept_rows(self) -> KeptRows:
-        """How much it keeps now."""
+        """Return the current number of rows."""
         ...
 
 
@@ -54,7 +54,7 @@ class KnowsLargestKeys(KeepsRows, Protocol):
 
 
 def kept_by(operator: Any) -> dict[str, KeptRows]:  # noqa: ANN401 - whatever a user's operator is
-    """What an operator keeps, by name; empty if it is unknown.
+    """Return the state sizes of an operator by name; empty if unknown.
 
     >>> class Kept:
     ...     kept_rows = KeptRows(3, 24)

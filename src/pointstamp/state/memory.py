@@ -38,7 +38,7 @@ _SPARK_FOLDERS: Final = "SPARK_LOCAL_DIRS"
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimit:
-    """What a worker may take for what it keeps, and the folder for the rest; None for a temporary one."""
+    """The memory limit of a worker's state, and the spill folder; None for a temporary one."""
 
     size_bytes: int
     folder: str | None = None
@@ -63,16 +63,16 @@ def memory_limit(size: int | str, folder: str | os.PathLike[str] | None, flow: s
 
 
 class Spills(Protocol):
-    """What keeps rows in parts that may go to disk."""
+    """State in parts that can be spilled to disk."""
 
     @property
     def memory_bytes(self) -> int:
-        """What it takes in memory."""
+        """Return the bytes in memory."""
         ...
 
     @property
     def largest_bytes(self) -> int:
-        """What the largest part takes that can go to disk; 0 if none can."""
+        """Return the bytes of the largest part that can be spilled; 0 if none can."""
         ...
 
     def spill_largest(self) -> None:
@@ -93,7 +93,7 @@ class MemoryBudget:
 
     @property
     def held_bytes(self) -> int:
-        """What its members took when they last told."""
+        """The last reported bytes of its members."""
         return self._total
 
     def join(self, member: Spills) -> None:

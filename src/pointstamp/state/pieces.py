@@ -61,7 +61,7 @@ class Stateful(Protocol):
     """An operator that can say what it keeps, and resume from it."""
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
-        """What it keeps now, always under the same names.
+        """Return the current pieces, always under the same names.
 
         Nothing in it may change when the operator continues, for it is written later. With ``changes_only`` a
         piece may hold the rows that changed since the last save, whichever kind that was; it need not.
