@@ -115,7 +115,7 @@ class FsspecStorage:
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether ``create`` tells two writers of the same instant apart."""
+        """Whether ``create`` is exclusive for concurrent writers."""
         return self._way != "look"
 
     @property
@@ -148,12 +148,12 @@ class FsspecStorage:
             raise failed("stored", name, self.address, error) from error
 
     def sync(self, name: str) -> None:
-        """What an object store shows is durable; NotStored where there is no object."""
+        """Make sure that an object is durable, as any visible one is; NotStored if it does not exist."""
         if not self._is_there(self._path(name)):
             raise nothing_stored(name, self.address)
 
     def read(self, name: str) -> bytes:
-        """What an object holds; NotStored where there is none."""
+        """Return the content of an object; NotStored if it does not exist."""
         path = self._path(name)
         try:
             return bytes(self._files.cat_file(path))

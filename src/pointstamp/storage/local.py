@@ -53,7 +53,7 @@ class LocalStorage:
         self._store(name, content, os.replace)
 
     def sync(self, name: str) -> None:
-        """Make sure that a file that is there stays, no matter who wrote it; NotStored if there is none."""
+        """Make an existing file durable, whoever wrote it; NotStored if it does not exist."""
         path = self._path(name)
         try:
             _sync(path, os.O_RDONLY)
@@ -65,7 +65,7 @@ class LocalStorage:
             raise failed("synced", name, self.address, error) from error
 
     def read(self, name: str) -> bytes:
-        """What a file holds; NotStored where there is none."""
+        """Return the content of a file; NotStored if it does not exist."""
         try:
             with open(self._path(name), "rb") as file:
                 return file.read()

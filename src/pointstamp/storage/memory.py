@@ -43,7 +43,7 @@ class MemoryStorage:
         self.read(name)
 
     def read(self, name: str) -> bytes:
-        """What an object holds; NotStored where there is none."""
+        """Return the content of an object; NotStored if it does not exist."""
         with self._lock:
             found = self._objects.get(check_name(name))
         if found is None:

@@ -25,7 +25,7 @@ _SECONDS_MAX: Final = 120.0
 
 
 def check_exclusive(storage: Storage) -> None:
-    """StorageError if a store that says so does not tell two writers of the same instant apart.
+    """Raise StorageError if a store that needs a trial does not create exclusively.
 
     Stores of this host, and those that cannot say it anyway, are not tried.
     """

@@ -41,7 +41,7 @@ def check_prefix(prefix: str) -> str:
 
 
 def joined(content: Content) -> bytes:
-    """What an object is to hold, as one piece."""
+    """Return the content of an object as one piece."""
     return content if isinstance(content, bytes) else b"".join(content)
 
 
