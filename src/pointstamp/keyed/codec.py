@@ -22,7 +22,7 @@ Convert: TypeAlias = Callable[[pa.Array], pa.Array]
 
 
 class ElementIndex(Protocol):
-    """What a nested column needs of the key index of its parts."""
+    """The key index interface that a nested column needs."""
 
     def slots(self, batch: pa.RecordBatch) -> Slots:
         """The slots of these keys, new ones included."""
