@@ -27,7 +27,7 @@ InternalSummaries: TypeAlias = Mapping[tuple[int, int], tuple[Summary, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """What progress tracking knows of an operator: its name, the domains of its ports, its summaries."""
+    """An operator as progress tracking sees it: name, port domains and summaries."""
 
     name: str
     inputs: tuple[Domain, ...]

@@ -80,7 +80,7 @@ def levels_of(graph: Hops) -> Levels:
 
 
 def point_key(domain: Domain, positions: tuple[int, ...]) -> PointKey:
-    """How to sort the times of one location among the pointstamps of the whole graph."""
+    """The sort key of a location's times among all pointstamps of the graph."""
     inner = interleaver(positions)
     if type(domain.root) is Epochs:
         return inner

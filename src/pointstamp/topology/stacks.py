@@ -91,12 +91,12 @@ class Stacks:
         return (*((2 * self.step_of(site) + 1, site) for site in stack), (place, moves))
 
     def push(self, site: str) -> Summary:
-        """What happens to the time of a call on its way into the call site."""
+        """Return the summary of a call into a call site."""
         self.step_of(site)
         return Summary(root=StackMoves(self, (("push", site),)))
 
     def pop(self, site: str | None = None) -> Summary:
-        """What happens to the time of a return on its way back to its caller.
+        """Return the summary of a return to the caller.
 
         With a call site, only calls from there come back this way, as at the paper's ret-c.
         """
@@ -105,7 +105,7 @@ class Stacks:
         return Summary(root=StackMoves(self, (("pop", site),)))
 
     def turn(self) -> Summary:
-        """What happens between receiving calls and sending returns: they come later, or at the same time."""
+        """Return the summary from calls to returns, which have the same or later times."""
         return Summary()
 
     def step_of(self, site: str) -> int:
@@ -125,7 +125,7 @@ class Stacks:
         return self._steps_done(time[0]) <= self.step_of(site)
 
     def after_return(self, stack: tuple[str, ...]) -> StackTime:
-        """Where the newest call of a stack returns to."""
+        """Return the call site of the newest call of a stack."""
         done = self.step_of(stack[-1]) + 1
         return (_RETURN if done == max(len(self.steps), 1) else f"{_STEP}{done}", stack[:-1])
 
@@ -144,7 +144,7 @@ class StackMoves:
     moves: tuple[tuple[str, str | None], ...]
 
     def results_in(self, time: StackTime, /) -> StackTime | None:
-        """A lower bound of the times at which what is sent now or later comes out; None if nothing does."""
+        """Return a lower bound of the output times from now on; None if there are none."""
         moved: StackTime | None = time
         for act, site in self.moves:
             if moved is None:
@@ -153,7 +153,7 @@ class StackMoves:
         return moved
 
     def row_in(self, time: StackTime, /) -> StackTime | None:
-        """The time at which a row sent at this time comes out; None where it does not return here."""
+        """Return the time at which a row leaves; None if it does not return here."""
         moved: StackTime | None = time
         for act, site in self.moves:
             if moved is None:
