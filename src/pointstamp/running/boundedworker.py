@@ -54,7 +54,7 @@ WHOLE_FLOW: Final = -1
 def run_worker(
     plan: Plan, mesh: Mesh, seat: Seat, sign: Sign | None = None, *, is_judged: bool = False
 ) -> None:
-    """Run one worker of a flow until it is told to stop; if it is judged, it tells what happens."""
+    """Run one worker of a flow until it is stopped; if verified, report its events."""
     tell: TellRows = partial(post, mesh, seat.workers)
     teller = EventTeller(tell) if is_judged else None
     tell(Ready(os.getpid(), socket.gethostname()))
@@ -129,7 +129,7 @@ class BoundedWorker:
         return busy
 
     def close(self) -> None:
-        """End the run; what is still held is forgotten."""
+        """End the run and drop all capabilities."""
         self.worker.close()
 
     def follow(self, order: Order, bodies: Sequence[Body] = ()) -> None:

@@ -56,7 +56,7 @@ class RunInput(Protocol):
         ...
 
     def send(self, data: Any, /, *, late: bool = False) -> int:  # noqa: ANN401 - anything that holds rows
-        """Send rows at the current time, or late ones beside them; return how many bytes they have."""
+        """Send rows at the current time, and late rows separately; return their bytes."""
         ...
 
     def advance_to(self, time: Any, /) -> None:  # noqa: ANN401 - a root time
@@ -84,7 +84,7 @@ class FeedableRun(Protocol):
         ...
 
     def is_time_done(self, time: Any, /) -> bool:  # noqa: ANN401 - a root time
-        """Whether nothing at this time or before it is on its way any more."""
+        """Whether nothing at or before this time is in flight."""
         ...
 
     @property
@@ -93,7 +93,7 @@ class FeedableRun(Protocol):
         ...
 
     def describe_standstill(self) -> str:
-        """What the flow waits for, as text."""
+        """Return what the flow waits for, as text."""
         ...
 
     def tracker(self) -> Tracker:
@@ -103,7 +103,7 @@ class FeedableRun(Protocol):
 
 @dataclass(slots=True)
 class FlowControl:
-    """How much may be on its way at once."""
+    """The limits of data in flight."""
 
     epochs_max: int = EPOCHS_IN_FLIGHT_MAX
     bytes_max: int = BYTES_IN_FLIGHT_MAX

@@ -48,7 +48,7 @@ class ForkedProcess:
 
     @property
     def exitcode(self) -> int | None:
-        """How it has ended, negative for a signal; None while it runs."""
+        """The exit code, negative for a signal; None while it runs."""
         self.join(0)
         return self._exitcode
 

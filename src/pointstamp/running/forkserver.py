@@ -45,7 +45,7 @@ Target: TypeAlias = Callable[[Any, Connection], None]
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a worker takes over from the driver as it is now, which may have changed since we were started."""
+    """The driver's current environment, which a worker inherits."""
 
     folder: str
     path: list[str]

@@ -125,7 +125,7 @@ class ProcessGang:
         return [process.pid for process in self._processes]
 
     def deaths(self) -> list[Death]:
-        """How processes have ended: the killed ones first, and last those that returned by themselves."""
+        """Describe how processes ended: killed ones first, returned ones last."""
         self.look()
         ended = [
             Death(code, f"{self.name(worker)} {self._killed.get(worker) or _how(code)}")
@@ -141,7 +141,7 @@ class ProcessGang:
         )
 
     def look(self) -> list[InCall | None]:
-        """What is seen of each worker from outside: that it is stuck in native code, and in which operator.
+        """Describe workers that are stuck in native code, with their operators.
 
         One that has been stuck for longer than the silence that is allowed is killed.
         """

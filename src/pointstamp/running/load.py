@@ -34,7 +34,7 @@ class LoadMeter:
         self._thread: threading.Thread | None = None
 
     def told(self, number: int = 0, *, with_keys: bool = False) -> Load:
-        """What is told of one of the workers, by its place among those that were given."""
+        """The reported load of one worker, by its index."""
         self._asked_seconds = monotonic()
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._run, name="pointstamp-load", daemon=True)

@@ -185,7 +185,7 @@ class LocalRun:
         )
 
     def describe_standstill(self) -> str:
-        """What the flow waits for, as text: who holds which output back."""
+        """Return what the flow waits for, as text: the operators that hold outputs back."""
         held = [str(holder) for name in self._outputs for holder in self.why(name)]
         return (
             f"flow '{self.plan.name}' has read its inputs and has nothing left to do, but is not complete: "
@@ -194,7 +194,7 @@ class LocalRun:
         )
 
     def frontier(self, place: Probe | str) -> list[Time]:
-        """What may still pass, as the first worker knows it; empty means complete."""
+        """Return the frontier in the first worker's view; empty means complete."""
         return list(self._workers[0].view.tracker.frontier(self._graph.location(self._port(place))))
 
     def tracker(self) -> Tracker:
@@ -202,7 +202,7 @@ class LocalRun:
         return self._workers[0].view.tracker
 
     def why(self, place: Probe | str) -> list[Holder]:
-        """What holds the frontier of a place back."""
+        """Return what holds a frontier back."""
         return holders(self._workers[0].view.tracker, self._port(place))
 
     @property

@@ -121,7 +121,7 @@ class Finish(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class AskAhead(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """Tell what is left for this epoch and later ones, when all inputs are there and all before is done."""
+    """Report what is left for this and later epochs, when earlier work is done."""
 
     epoch: int
 
@@ -199,7 +199,7 @@ class OperatorLoad(NamedTuple):
 
 
 class Load(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """How loaded the worker is: by its clock, the memory and processor time of its process, its operators.
+    """The load of a worker: clock, memory, CPU time and operators.
 
     ``looks`` is the number of samples of the operator that the worker is inside of.
     """
@@ -244,7 +244,7 @@ class Finished(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class ResultRows(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """What a worker has for an output at a time that is complete; the rows follow."""
+    """A worker's rows of an output at a complete time; the rows follow."""
 
     output: str
     time: Any

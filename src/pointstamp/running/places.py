@@ -52,7 +52,7 @@ def places_of(graph: OperatorGraph, counted: Iterable[tuple[Pointstamp, int]]) -
 def place_words(
     plan: Plan, graph: OperatorGraph, place: Place, rows: Mapping[Location, int] | None = None
 ) -> str:
-    """What is counted at a port: messages that wait at an input, or an output that may still send."""
+    """Describe a pointstamp: waiting messages at an input, or an output that may still send."""
     first, last = time_words(plan, place.first), time_words(plan, place.last)
     port = graph.ports[place.location]
     if isinstance(port, Target):

@@ -204,19 +204,19 @@ class ProcessRun:
         return self._quiet.is_complete
 
     def frontier(self, place: Probe | str) -> list[Time]:
-        """What may still pass, as the first worker knows it; empty means complete."""
+        """Return the frontier in the first worker's view; empty means complete."""
         return list(self.tracker().frontier(self.graph.location(self._port(place))))
 
     def why(self, place: Probe | str) -> list[Holder]:
-        """What holds the frontier of a place back, as the first worker knows it."""
+        """Return what holds a frontier back, in the first worker's view."""
         return holders(self.tracker(), self._port(place))
 
     def calls(self) -> list[str]:
-        """Which operators have been inside one call for long, as text, as far as is known by now."""
+        """Return the operators in long calls, as text, as far as known."""
         return self._calls.words()
 
     def describe_standstill(self) -> str:
-        """What the flow waits for, as text: who holds which output back."""
+        """Return what the flow waits for, as text: the operators that hold outputs back."""
         held = [str(holder) for name in self._outputs for holder in self.why(name)]
         return (
             f"flow '{self.plan.name}' has read its inputs and has nothing left to do, but is not complete: "

@@ -53,7 +53,7 @@ class Served(Protocol):
         ...
 
     def close(self) -> None:
-        """End the run; what is still held is forgotten."""
+        """End the run and drop all capabilities."""
         ...
 
 

@@ -83,7 +83,7 @@ class EventTeller:
         self._tell(self._taken(asked))
 
     def before(self, tell: TellRows) -> TellRows:
-        """How a worker tells anything else: what rests on events after these."""
+        """How a worker sends other reports, after these events."""
 
         def after_events(report: Report, bodies: Sequence[Body] = (), /) -> None:
             if isinstance(report, _RESTS_ON_EVENTS):
