@@ -25,7 +25,7 @@ class Bodies:
         self._tables: list[list[memoryview]] = []
 
     def mark(self, table: pa.Table) -> bytes:
-        """What stands for a table in the message until it is put in."""
+        """The placeholder of a table in a message."""
         sink = _Views()
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)

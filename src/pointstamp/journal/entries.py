@@ -55,7 +55,7 @@ class Record(Generic[E]):
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """What an object of the journal holds."""
+    """The content of a journal object."""
 
     number: int
     generation: int
@@ -88,7 +88,7 @@ def encoded(
 
 
 def decoded(content: bytes, number: EntryNumber, name: str, query: str) -> Stored:
-    """What is stored under a number, after a check that it is whole and belongs there."""
+    """Return the entry of a number, after a check of its integrity and identity."""
     try:
         return _stored.decode(unseal(content, _KIND, name, owner=query, version=_VERSION))
     except (StorageError, msgspec.DecodeError) as error:

@@ -66,7 +66,7 @@ class _SavedInstance(msgspec.Struct, array_like=True):
 
 
 class SavedPart(msgspec.Struct, array_like=True):
-    """What one of ``workers`` workers saved of an epoch."""
+    """The saved state of one of ``workers`` workers after an epoch."""
 
     epoch: int
     worker: int
@@ -154,7 +154,7 @@ def _unsealed(content: bytes, part: PartSaved, query: str) -> bytes:
 def restored_from(
     chain: Sequence[Sequence[SavedPart]], worker: int, workers: int, dealers: Dealers | None = None
 ) -> Restored:
-    """What a worker resumes from: the parts of a whole snapshot, and those of each later one, in order.
+    """The state that a worker resumes from: a complete snapshot and later increments, in order.
 
     ``dealers`` says which worker owns the rows of a place; without one, the hash of their keys does.
     """
