@@ -1,6 +1,6 @@
 """A sink of your own: epochs into a table of SQLite, each exactly once, in two phases.
 
-Workers *stage* rows under a token; nobody sees them. The query writes into its journal which tokens belong to
+Workers *stage* rows under a token, invisible to readers. The query writes into its journal which tokens belong to
 a commit, and then *publishes*: one transaction that copies the rows and notes the commit's number. After a
 crash the last commit is published again, and its number says that it is there already.
 """

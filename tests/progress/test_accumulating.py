@@ -104,5 +104,5 @@ def test_a_gap_a_repetition_and_a_stranger_are_errors() -> None:
 
 def test_a_kind_of_broadcast_that_there_is_not_is_refused() -> None:
     assert ps.Dataflow("flow", broadcast="direct").plan.broadcast == "direct"
-    with pytest.raises(FlowError, match="'gossip'; it is 'direct' or 'accumulating', or None"):
+    with pytest.raises(FlowError, match="'direct' or 'accumulating' or None, got 'gossip'"):
         ps.Dataflow("flow", broadcast="gossip")  # type: ignore[arg-type]

@@ -165,7 +165,11 @@ ROWS = {"rows": pa.schema([("id", pa.int64()), ("gone", pa.bool_())])}
     ("arguments", "kind", "words"),
     [
         ({"key": "no"}, SchemaError, "output 'rows' has no column 'no', which the sink's records need"),
-        ({"deleted": "gone"}, FlowError, "a deleted row is a record with its key alone. Name the key"),
+        (
+            {"deleted": "gone"},
+            FlowError,
+            "a deleted row is published as a record with its key alone. Name the key",
+        ),
         (
             {"deleted": "id", "key": "id"},
             SchemaError,

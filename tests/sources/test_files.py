@@ -229,7 +229,7 @@ def test_a_marker_that_lists_what_is_not_there_names_it(tmp_path: Path) -> None:
     put(tmp_path, "a")
     put(tmp_path, "1_done", content="a\nb\n")
     assert "'1_done'" in (said := refused(files(tmp_path, group_by_marker="_done")))
-    assert "lists 'b', which is not there" in said
+    assert "lists 'b', which does not exist" in said
 
 
 @pytest.mark.parametrize("listed", ["a\na\n", "../a", "/a", "a/../../b"])

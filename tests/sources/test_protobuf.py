@@ -169,7 +169,7 @@ def test_a_registrys_header_says_which_message_of_its_file_it_is() -> None:
     assert {place: words[:28] for place, words in found.problems.items()} == {
         2: "it is message [1] of its fil",
         3: "it does not begin with the z",
-        4: "it ends inside its message index ",
+        4: "it ends inside its message i",
     }
     nested = _decoder("shop.Order.Line", has_header=True)([HEADER + b"\x04\x02\0" + b"\x0a\x01a"], LINES)
     assert nested.rows.column("item").to_pylist() == ["a"]

@@ -300,7 +300,7 @@ def test_columns_match_exactly_or_else_without_case(format_name: Format, tmp_pat
     WRITERS[format_name](pa.table({"ID": [1], "id": [2], "Name": ["a"]}), tmp_path / "one")
     assert rows(tmp_path, "one", "id long, name string", format_name) == [{"id": 2, "name": "a"}]
     WRITERS[format_name](pa.table({"ID": [1], "Id": [2]}), tmp_path / "two")
-    with pytest.raises(SchemaError, match="declares 'id', and the file has 'ID', 'Id', which differ"):
+    with pytest.raises(SchemaError, match="declares 'id', but the file has 'ID', 'Id', which differ"):
         rows(tmp_path, "two", "id long", format_name)
 
 

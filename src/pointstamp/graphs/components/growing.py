@@ -77,7 +77,7 @@ def _check_stream(edges: Stream, src: str, dst: str, diff: str | None) -> None:
         if found is None or not pa.types.is_signed_integer(found):
             what = "not among them" if found is None else f"of type {found}"
             raise SchemaError(
-                f"connected_components of {edges} needs integers (long) in column '{name}', got {what}; "
+                f"connected_components of {edges} needs integers (long) in column '{name}', which is {what}; "
                 f"the columns are {', '.join(map(repr, edges.schema.names))}. Name the columns with src=, "
                 "dst= and diff=, or number the vertices first."
             )
