@@ -222,7 +222,7 @@ def test_columns_that_are_no_graph_are_refused_by_name() -> None:
         graphs.Graph(edges)
     with pytest.raises(SchemaError, match="need a column 'from'"):
         graphs.Graph(edges, src="from")
-    with pytest.raises(SchemaError, match="'km' is string"):
+    with pytest.raises(SchemaError, match="'km' must be a number, got string"):
         graphs.Graph(edges.select("km", src=ps.col("src"), dst=ps.col("src")), weight="km")
     with pytest.raises(FlowError, match="edges must be a Table or a Stream"):
         graphs.Graph([(1, 2)])  # type: ignore[arg-type]

@@ -158,7 +158,7 @@ def test_a_flipped_bit_of_any_object_gives_the_right_rows_or_a_refusal(is_summar
 def test_a_part_that_is_right_only_when_the_driver_looks_is_refused_by_the_worker() -> None:
     ours, foreign = (_stopped(seed, is_summarized=False) for seed in (6, 7))
     late = _Late(copied(ours.storage), foreign.storage)
-    with pytest.raises(RecoveryError, match=r"'snapshots/.*' belongs to '"):
+    with pytest.raises(RecoveryError, match=r"'snapshots/.*': expected an object of '"):
         Supervisor(ours.spec(late, ours.shelf.copy()), InProcessLauncher()).run()  # type: ignore[arg-type]
 
 

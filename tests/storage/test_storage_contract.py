@@ -177,5 +177,5 @@ def test_a_copy_that_was_sent_reaches_the_same_objects(kind: str, tmp_path: Path
 
 
 def test_a_storage_in_memory_refuses_to_be_sent() -> None:
-    with pytest.raises(StorageError, match="stays in its process"):
+    with pytest.raises(StorageError, match="cannot be sent to another process"):
         pickle.dumps(MemoryStorage())

@@ -307,7 +307,7 @@ def test_a_function_that_does_not_keep_its_promise_is_named() -> None:
     flow = ps.Dataflow("test")
     rows = flow.input("x", "v double").running()
     flow.output("own", rows.reduce(x=ps.aggregate(spread, "string")))
-    with pytest.raises(SchemaError, match=r"aggregate spread\(\) promised string, but made 1.5 of 2 rows"):
+    with pytest.raises(SchemaError, match=r"aggregate spread\(\) must return string, got 1.5 for 2 rows"):
         flow.run_local(x=[[{"v": 1.0}, {"v": 2.5}]])
 
 

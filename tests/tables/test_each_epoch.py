@@ -202,7 +202,11 @@ CASES: list[tuple[Callable[[Any, Any], Any], type[Exception], str]] = [
         FlowError,
         "rows must be 1 or more, got",
     ),
-    (lambda a, b: a.rolling("shop", rows=2, by="price"), FlowError, "'rolling' of stream 'sales' adds no"),
+    (
+        lambda a, b: a.rolling("shop", rows=2, by="price"),
+        FlowError,
+        "'rolling' of stream 'sales': no aggregate",
+    ),
     (lambda a, b: a.rolling("city", rows=2, by="price", n=ps.count()), SchemaError, "the column 'city'"),
     (lambda a, b: a.rolling("shop", rows=2, by="prise", n=ps.count()), SchemaError, "the column 'prise'"),
     (

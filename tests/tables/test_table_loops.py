@@ -199,7 +199,9 @@ def test_rows_of_a_table_that_only_grows_are_a_stream_again() -> None:
         "pairs"
     ]
     assert [results[epoch].to_pylist() for epoch in (0, 1)] == [[{"k": 1}] * 2] * 2
-    with pytest.raises(FlowError, match=r"'appended' of table 'count.*' rows of this table .*can be deleted"):
+    with pytest.raises(
+        FlowError, match=r"'appended' of table 'count.*': rows of this table .*can be deleted"
+    ):
         a.count("k").appended()
 
 
@@ -262,7 +264,7 @@ def test_what_cannot_be_asked_of_a_block_is_refused_in_words() -> None:
         x = loop.variable(rows)
         with pytest.raises(FlowError, match="loop 'l': enter of a loop of tables needs a table, got Stream"):
             loop.enter(stream)  # type: ignore[arg-type]
-        with pytest.raises(FlowError, match="needs the table that it is in round 0, or the columns of one"):
+        with pytest.raises(FlowError, match="needs its table in round 0, or the columns of an empty one"):
             loop.variable(5)
         with pytest.raises(FlowError, match="enter takes a stream from outside the loop"):
             loop.variable(x)

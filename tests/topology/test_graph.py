@@ -80,7 +80,7 @@ def test_ports_and_operators_that_do_not_exist_are_refused() -> None:
     builder = GraphBuilder()
     source = builder.add("in", outputs=[OUTSIDE])
     sink = builder.add("out", inputs=[OUTSIDE])
-    with pytest.raises(TopologyError, match="'in' has 1 outputs, and no output 1"):
+    with pytest.raises(TopologyError, match="'in' has 1 outputs, got output 1"):
         wire(builder, ((source, 1), (sink, 0)))
     with pytest.raises(TopologyError, match="'out' has 1 inputs, and no input 2"):
         wire(builder, ((source, 0), (sink, 2)))
