@@ -53,7 +53,7 @@ def test_entries_come_back_in_order_with_their_numbers_and_generations() -> None
 
 def test_nothing_is_appended_before_a_generation_and_none_is_started_twice() -> None:
     journal = opened(MemoryStorage())
-    with pytest.raises(RecoveryError, match="before start_generation"):
+    with pytest.raises(RecoveryError, match="needs a started generation"):
         journal.append(Said(1))
     assert journal.start_generation("a", 0.0) == journal.generation == 1
     with pytest.raises(RecoveryError, match="has already started generation 1"):

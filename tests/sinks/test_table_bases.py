@@ -242,5 +242,5 @@ def test_results_have_tables_too() -> None:
     assert sorted(results.table("table", as_of=0)["n"].to_pylist()) == [1, 1, 2]
     with pytest.raises(FlowError, match="output 'stream' is a stream, not a table"):
         results.table("stream")
-    with pytest.raises(FlowError, match="there is no output 'tabel'"):
+    with pytest.raises(FlowError, match="unknown output 'tabel'"):
         results.table("tabel")
