@@ -14,9 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pointstamp as ps
+from pointstamp.dataflow.record import physical_of
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.flow.outlet import add_operator
 from pointstamp.tables.weighing import Appended
+from support.by_hand import by_hand
 from support.table_queries import RIGHT, RIGHT_ROWS, Row, accumulated, changes, table_of
 from support.table_times import ROWS, WEIGHED, timed_changes
 
@@ -93,7 +95,9 @@ def test_at_every_time_of_two_loops_a_row_finds_what_arrived_up_to_it() -> None:
             now, after = inner.enter(here).concat(once_more).branch(ps.col("inner") <= 0)
             inner.feedback(once_more, after.with_columns(inner=ps.col("inner") - 1))
             logic = partial(Appended, WEIGHED, "w")
-            table = ps.Table(add_operator("arrive", logic, {"in": now}, {"out": WEIGHED})[0])
+            table = ps.Table(
+                by_hand(now, add_operator("arrive", logic, {"in": physical_of(now)}, {"out": WEIGHED})[0])
+            )
             events = now.filter(ps.col("w") > 0).select("k", event=ps.col("n"))
             stamped = pa.schema([(name, pa.int64()) for name in ("k", "event", "n", "outer", "inner")])
             found = ps.operator("stamp", RowsAtRounds(), outputs=stamped, rows=events.lookup(table, "k"))

@@ -144,7 +144,7 @@ def as_of(
         )
     if how not in ("inner", "left"):
         raise FlowError(f"{who}: how must be 'inner' or 'left', got {how!r}. Choose one of these.")
-    ((mine, theirs),) = _one_pair(who, at).items()
+    ((mine, theirs),) = one_pair(who, at).items()
     check_columns(f"{who}: at=, on the left side,", asked.left, [mine])
     check_columns(f"{who}: at=, on the right side,", asked.right, [theirs])
     kind, other = asked.left.field(mine).type, asked.right.field(theirs).type
@@ -169,7 +169,8 @@ def as_of(
     return AsOf(asked, mine, theirs, direction, how == "left", most)
 
 
-def _one_pair(who: str, at: object) -> dict[str, str]:
+def one_pair(who: str, at: object) -> dict[str, str]:
+    """The column of times on the left side, with that of the right side."""
     if isinstance(at, str):
         return {at: at}
     if not isinstance(at, Mapping) or len(at) != 1:

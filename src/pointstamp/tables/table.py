@@ -85,21 +85,21 @@ class Table:
     ) -> "Table":
         """Other columns, by name or by expression: ``select("id", total=ps.col("price") * 2)``."""
         operator, called = operator_name(name, "select", f"select of {self}")
-        return self._selected(operator, chosen(f"'{operator}' of {self}", columns, called | named))
+        return self.project(operator, chosen(f"'{operator}' of {self}", columns, called | named))
 
     def with_columns(self, *, name: str | Expression = "with columns", **named: Value) -> "Table":
         """All columns, and more or others under these names."""
         operator, called = operator_name(name, "with columns", f"with_columns of {self}")
         added = expressions(f"'{operator}' of {self}", called | named)
-        return self._selected(operator, {each: col(each) for each in self.schema.names} | added)
+        return self.project(operator, {each: col(each) for each in self.schema.names} | added)
 
     def drop(self, *columns: str) -> "Table":
         """Without these columns; rows that are equal without them are added up."""
-        return self._selected("drop", others(f"drop of {self}", self.schema, columns))
+        return self.project("drop", others(f"drop of {self}", self.schema, columns))
 
     def rename(self, **new_to_old: str) -> "Table":
         """With other names for some columns: ``rename(seller="person")`` calls the column person seller."""
-        return self._selected("rename", renamed(f"rename of {self}", self.schema, new_to_old))
+        return self.project("rename", renamed(f"rename of {self}", self.schema, new_to_old))
 
     def filter(self, condition: Expression, *, name: str = "filter") -> "Table":
         """The rows for which a condition holds; null counts as false."""
@@ -357,7 +357,7 @@ class Table:
         said = session_options(
             f"sessions of {self}", start=start, end=end, aggregates=aggregates, name=name, named=named
         )
-        rows = self._in_sessions(
+        rows = self.in_sessions(
             *keys, at=at, gap=gap, start=said.start, end=said.end, while_open=while_open, name=said.asked.name
         )
         if not said.asked.aggregates:
@@ -365,15 +365,16 @@ class Table:
         own = f"{said.asked.name}: aggregates"
         return rows.reduce(*keys, said.start, said.end, aggregates=said.asked.aggregates, name=own)
 
-    def _in_sessions(
+    def in_sessions(
         self, *keys: str, at: str, gap: Span, start: str, end: str, while_open: bool, name: str
     ) -> "Table":
+        """Each row with its session."""
         who = f"'{name}' of {self}"
         check_columns(who, self.schema, keys)
         asked = sessions(who, self.schema, at, gap, (start, end))
         if not keys:
             whole = Table(in_one_group(self._deltas, who))
-            made = whole._in_sessions(
+            made = whole.in_sessions(
                 ALL, at=at, gap=gap, start=start, end=end, while_open=while_open, name=name
             )
             return made.drop(ALL)
@@ -407,7 +408,7 @@ class Table:
         """As ``stream.sessions``: each row once, with its session, when event time has passed its end."""
         epochs = None if has_promise(self._deltas) else epochs_above(self._deltas)
         if epochs is None:
-            made = self._in_sessions(*keys, at=at, gap=gap, start=start, end=end, while_open=True, name=name)
+            made = self.in_sessions(*keys, at=at, gap=gap, start=start, end=end, while_open=True, name=name)
             return made.final(end, name=f"{name}: closed")
         who = f"'{name}' of {self}"
         check_columns(who, self.schema, keys)
@@ -514,7 +515,8 @@ class Table:
             )
         return deltas.repeated(self._deltas, name)
 
-    def _selected(self, name: str, wanted: Mapping[str, Expression]) -> "Table":
+    def project(self, name: str, wanted: Mapping[str, Expression]) -> "Table":
+        """Other columns, each an expression."""
         check_new_names(f"'{name}' of {self}", [new for new in wanted if new not in self.schema.names])
         return Table(deltas.selected(self._deltas, name, wanted, f"'{name}' of {self}"))
 

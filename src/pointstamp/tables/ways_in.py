@@ -1,6 +1,7 @@
 """The ways into a table: rows that are added, rows with weights, and upserts by key.
 
-Invariant: no table begins with a weight below zero, nor with updates that are taken for rows.
+Invariant: no table begins with a weight below zero, nor with updates that are taken for rows; except that of
+an input that is trusted not to delete rows that are not there.
 """
 
 from collections.abc import Callable, Iterable
@@ -41,12 +42,19 @@ def table_of(stream: Stream, way: TableWay, name: str) -> Table:
     """A stream as a table: every row is added, or as often as it says, or each epoch has all rows."""
     who = f"'{name}' of {stream}"
     _check_can_be_table(stream, who)
+    if way.trusted is not None and way.weight is None and way.operation is None and way.events is None:
+        raise FlowError(
+            f"{who}: trusted= needs weight= or operation=, because rows without them are never deleted. "
+            "Leave it out."
+        )
+    is_feed = way.events is not None or way.operation == _DELTA_FEED[0]
+    is_trusted = is_feed if way.trusted is None else way.trusted
     if way.events is not None:
-        return _events(stream, way.events, who, name)
+        return _events(stream, way.events, who, name, is_trusted=is_trusted)
     if way.is_whole:
         return _whole(stream, who, way.empty, name)
     if way.operation is None:
-        return _added(stream, who, way.weight, name)
+        return _added(stream, who, way.weight, name, is_trusted=is_trusted)
     if way.weight is not None:
         raise FlowError(f"{who}: expected either weight= or operation=. Leave one of them out.")
     check_columns(who, stream.schema, [way.operation])
@@ -58,10 +66,10 @@ def table_of(stream: Stream, way: TableWay, name: str) -> Table:
     dropped = _DELTA_FEED if way.operation == _DELTA_FEED[0] else (way.operation,)
     own: list[Expression] = [col(field.name) for field in stream.schema if field.name not in dropped]
     weighed = stream.select(*own, weight.cast("long").alias(_WEIGHT), name=f"{name}: operations")
-    return _added(weighed, who, _WEIGHT, name)
+    return _added(weighed, who, _WEIGHT, name, is_trusted=is_trusted)
 
 
-def _added(stream: Stream, who: str, weight: str | None, name: str) -> Table:
+def _added(stream: Stream, who: str, weight: str | None, name: str, *, is_trusted: bool) -> Table:
     if weight is not None:
         check_columns(who, stream.schema, [weight])
         if not types.is_integer(stream.schema.field(weight).type):
@@ -79,6 +87,8 @@ def _added(stream: Stream, who: str, weight: str | None, name: str) -> Table:
             f"{who} cannot be used in a loop, where rows with weights cannot be checked. Make the table "
             "outside, and bring it in with table.enter(loop)."
         )
+    if is_trusted:
+        return Table(added)
     by = added.exchange(*schema.names[:-1])
     inputs, outputs = {"in": by}, {"out": schema}
     whole = {"rows": arranged_by(added, tuple(schema.names[:-1]), has_nulls=True)}
@@ -87,10 +97,10 @@ def _added(stream: Stream, who: str, weight: str | None, name: str) -> Table:
     return Table(add_operator(f"{name}: border", border, inputs, outputs, in_order=True)[0])
 
 
-def _events(stream: Stream, events: Events, who: str, name: str) -> Table:
+def _events(stream: Stream, events: Events, who: str, name: str, *, is_trusted: bool) -> Table:
     made, plan = change_events(stream, events, name, who)
     if not plan.key:
-        return _added(made, who, WEIGHT, name)
+        return _added(made, who, WEIGHT, name, is_trusted=is_trusted)
     if plan.order is None:
         return upserted(made, plan.key, None, DELETED, name)
     is_event_time = events.order is not None and is_event_time_of(stream, events.order)

@@ -55,7 +55,7 @@ def pairs_within(
     """The pairs of rows of two tables that only grow, with equal keys and close event times."""
     who = f"'{name}'"
     asked = joining(who, deltas.rows_schema(left), deltas.rows_schema(right), on, suffix)
-    mine, theirs = _times(who, at)
+    mine, theirs = pair_of_times(who, at)
     check_columns(f"{who}, at= of its left side,", asked.left, [mine])
     check_columns(f"{who}, at= of its right side,", asked.right, [theirs])
     kind, other = asked.left.field(mine).type, asked.right.field(theirs).type
@@ -85,7 +85,8 @@ def pairs_within(
     return add_operator(name, Appearing, {"in": whole}, outputs, sends=Passes.ROWS)[0]
 
 
-def _times(who: str, at: str | Mapping[str, str]) -> tuple[str, str]:
+def pair_of_times(who: str, at: str | Mapping[str, str]) -> tuple[str, str]:
+    """The columns of event time on both sides."""
     if isinstance(at, str):
         return at, at
     if len(at) != 1:

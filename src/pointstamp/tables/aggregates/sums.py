@@ -241,6 +241,7 @@ class Summing:
         after = [one + other for one, other in zip(before, added, strict=True)]
         named = [dict(zip(self.weight_names, sums, strict=True)) for sums in (before, after)]
         self._check(named[1])
+        check_rows(named[1][_ROWS], keys)
         was, now = ((self._results_of(sums, keys), sums[_ROWS] > 0) for sums in named)
         return was, now
 
@@ -252,6 +253,16 @@ class Summing:
 
     def _is_float(self, name: str) -> bool:
         return bool(types.is_floating(self.schema.field(name).type))
+
+
+def check_rows(rows: Integers, keys: pa.RecordBatch) -> None:
+    """Raise FlowError if more rows of a key were deleted than inserted."""
+    below = np.flatnonzero(rows < 0)
+    if len(below):
+        raise FlowError(
+            f"more of {rows_in_words(keys, int(below[0]))} were deleted than inserted: an input with "
+            "trusted=True deletes rows that its table does not contain. Set trusted=False to find them."
+        )
 
 
 def _result(
