@@ -22,10 +22,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pointstamp.flow.operator import operator
 
 from pointstamp.dataflow import Dataflow
 from pointstamp.errors import FlowError, OperatorError, PointstampError, SchemaError, TransportError
-from pointstamp.flow.operator import operator
 from pointstamp.operators.context import Context
 from pointstamp.running import forked, gang
 from pointstamp.running.driving import Collector, drive

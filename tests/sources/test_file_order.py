@@ -29,7 +29,7 @@ from pointstamp.sources import watching, wholeness
 from pointstamp.sources.file_names import name_key
 from pointstamp.sources.files import FolderSource, files
 from pointstamp.sources.inotify import FolderEvents
-from pointstamp.sources.port import Position
+from pointstamp.sources.port import Position, complete_watch
 from pointstamp.sources.wholeness import State
 from support.splits import write_rows
 
@@ -157,7 +157,7 @@ def test_looking_now_waits_for_a_file_that_another_process_still_holds_open(
     source = files(tmp_path, list_every_seconds=every)
     states = iter([State.WRITTEN, State.WRITTEN])
     monkeypatch.setattr(wholeness, "by_lease", lambda _: next(states, State.WHOLE))
-    watch = source.watch(None)
+    watch = complete_watch(source.watch(None))
     monkeypatch.setattr(FolderEvents, "read", lambda _: ([], False))  # the kernel tells of nothing
     put(tmp_path, "1.parquet")
     watch.refresh()

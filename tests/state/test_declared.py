@@ -20,10 +20,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pointstamp.flow.operator import operator
 
 from pointstamp.dataflow import Dataflow
 from pointstamp.errors import FlowError, RecoveryError
-from pointstamp.flow.operator import operator
 from pointstamp.operators.context import Context
 from pointstamp.rows.partition import partition
 from pointstamp.state import saved
