@@ -175,7 +175,9 @@ class Stream(Recorded):
         """
         given: object = table
         if not isinstance(given, Recorded) or isinstance(on, Expression):
-            self._physical.lookup(physical_of(table), on, how=how, suffix=suffix, name=name)  # rejects it
+            self._physical.lookup(
+                physical_of(table), on, how=how, suffix=suffix, name=name
+            )  # rejects it
         keys = sides(on)
         return self._stream(
             lambda: streams.Lookup(self._operator, table._operator, keys, how, suffix, name=name), table
