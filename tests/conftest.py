@@ -30,13 +30,13 @@ settings.load_profile("default")
 
 if os.environ.get("POINTSTAMP_CHECK_PLANS"):
     # Every flow of every test: its record is lowered once more when its plan is asked for.
-    from pointstamp.dataflow.record import Record
+    from pointstamp.dataflow.record import FlowRecord
     from pointstamp.plan.streams import Lowered
     from support import relowering
 
-    _plan = Record.plan
+    _plan = FlowRecord.plan
 
-    def _checked(record: Record) -> Plan:
+    def _checked(record: FlowRecord) -> Plan:
         is_whole = not any(isinstance(each, Lowered) for each in record.written)
         if is_whole and record.written and len(record.written) != record.__dict__.get("checked"):
             record.__dict__["checked"] = len(record.written)
@@ -45,4 +45,4 @@ if os.environ.get("POINTSTAMP_CHECK_PLANS"):
             relowering.check_structured(record)
         return _plan(record)
 
-    Record.plan = _checked  # type: ignore[method-assign]
+    FlowRecord.plan = _checked  # type: ignore[method-assign]

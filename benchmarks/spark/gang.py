@@ -31,7 +31,7 @@ from pyspark import BarrierTaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from pointstamp import Dataflow
-from pointstamp.flow.operator import operator
+from pointstamp.dataflow.operator import operator
 
 TURNS = 5
 ROWS = 100_000

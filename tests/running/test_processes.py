@@ -25,6 +25,7 @@ import pytest
 from pointstamp.flow.operator import operator
 
 from pointstamp.dataflow import Dataflow
+from pointstamp.dataflow.operator import operator
 from pointstamp.errors import FlowError, OperatorError, PointstampError, SchemaError, TransportError
 from pointstamp.operators.context import Context
 from pointstamp.running import forked, gang

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from pointstamp.flow.operator import operator
 
 from pointstamp.dataflow import Dataflow
+from pointstamp.dataflow.operator import operator
 from pointstamp.errors import FlowError, RecoveryError
 from pointstamp.operators.context import Context
 from pointstamp.rows.partition import partition

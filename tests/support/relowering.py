@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pointstamp as ps
-from pointstamp.dataflow.record import Record
+from pointstamp.dataflow.record import FlowRecord
 from pointstamp.flow.plan import Node, NodeKind, Plan
 from pointstamp.journal.shape import operator_shape
 from pointstamp.plan import streams
@@ -35,12 +35,12 @@ def _node(plan: Plan, node: Node) -> dict[str, Any]:
     }
 
 
-def record_of_flow(flow: ps.Dataflow) -> Record:
+def record_of_flow(flow: ps.Dataflow) -> FlowRecord:
     """What was written of a flow."""
     return flow._record
 
 
-def check_record(record: Record) -> None:
+def check_record(record: FlowRecord) -> None:
     """Lower what was written once more, and compare node by node."""
     builder = record.fresh()
     lower_written(record.written, builder)
@@ -53,7 +53,7 @@ def check_record(record: Record) -> None:
         assert not differing, f"{old.name}: {differing}"
 
 
-def check_schemas(record: Record) -> None:
+def check_schemas(record: FlowRecord) -> None:
     """Derive the schema of each operator, and compare it with the columns of what it was lowered to."""
     for operator in record.written:
         had = operator.schema
@@ -64,7 +64,7 @@ def check_schemas(record: Record) -> None:
         assert [(each.name, each.type) for each in made] == told, f"{operator}: {made} is not {had}"
 
 
-def check_structured(record: Record) -> None:
+def check_structured(record: FlowRecord) -> None:
     """Lower the plan for rules, and compare: the same operators, each as often, but for what enters."""
     made = structured(record.written)
     builder = record.fresh()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import pyarrow as pa
 
 from pointstamp.dashboard.server import chosen_token
-from pointstamp.dataflow.record import Record, Recorded, operator_of
+from pointstamp.dataflow.record import FlowRecord, Recorded, operator_of
 from pointstamp.dataflow.stream import Stream
 from pointstamp.dataflow.table import Table, table_of
 from pointstamp.errors import FlowError
@@ -85,8 +85,8 @@ class Dataflow:
     expressions show, cut and read timestamps, a region such as "Europe/Berlin" or an offset such as "+02:00".
     A query resumes in the zone that it was started in.
 
-    ``optimize`` (bool, default True): whether the plan is optimized before it runs; so is no plan where the
-    environment variable POINTSTAMP_OPTIMIZE is ``off``.
+    ``optimize`` (bool, default True): whether the plan is optimized before it runs. The environment variable
+    POINTSTAMP_OPTIMIZE switches that off for all flows, with ``off``.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Dataflow:
         optimize: bool = True,
     ) -> None:
         self.name = name
-        self._record = Record(
+        self._record = FlowRecord(
             lambda: PlanBuilder(name, times, stream_table, looked_up, within_times, rolled),
             Table,
             is_optimized=optimize,

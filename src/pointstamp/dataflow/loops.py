@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from pointstamp.dataflow.record import Record, Recorded, physical_of
+from pointstamp.dataflow.record import FlowRecord, Recorded, physical_of
 from pointstamp.errors import FlowError
 from pointstamp.plan import streams
 from pointstamp.plan.logical import LogicalOperator
@@ -53,7 +53,7 @@ class _AnyLoop(Recorded):
         cls,
         operator: LogicalOperator,
         physical: Any,  # noqa: ANN401 - as lowered
-        record: Record,
+        record: FlowRecord,
         kind: type[Recorded],
     ) -> Self:
         made = object.__new__(cls)

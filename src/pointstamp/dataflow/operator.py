@@ -1,4 +1,4 @@
-"""Custom operators: any number of inputs and outputs, in Naiad's style or in timely's.
+"""Operators that users write: any number of inputs and outputs, in Naiad's style or in timely's.
 
 An operator is a plain object. It has an ``outputs`` attribute, the schema of its output or a mapping from
 names to schemas, and any of these methods:
@@ -17,7 +17,7 @@ both may be complete. ``takes_times_in_order = True`` says that it is notified o
 epochs first, in an epoch round by round, outermost first, and of none as long as an earlier one can come
 (``context.is_settled``). It is still given batches as they arrive, so it keeps them by time until
 ``on_notify``. Operators that declare state take their times in order unless they say
-``takes_times_in_order = False``. Outside loops all operators receive epochs one after the other.
+``takes_times_in_order = False``. Outside loops epochs are told one after the other to every operator.
 
 What an operator keeps from one epoch to the next is its state. It declares it, because queries save it: an
 attribute ``state`` names the attributes that hold it and how each is saved (``pointstamp.saved``), or it has
@@ -106,7 +106,7 @@ def operator(
     summaries: Summaries = None,
     **streams: Stream,
 ) -> Stream | tuple[Stream, ...]:
-    """Add a custom operator; return its output stream, or a tuple of them if it has several.
+    """Add an operator that a user wrote; return its output stream, or a tuple of them if it has several.
 
     Inputs are given by name, as keywords or, with any name at all, in the mapping ``inputs``; a stream that
     is given for an option is an input of that name. ``outputs`` and ``summaries`` may also be attributes of

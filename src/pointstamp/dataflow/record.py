@@ -1,8 +1,8 @@
 """What a user has written of a flow: logical operators in the order of writing, each lowered at once.
 
-A verb makes a logical operator and gives it to ``Record.write``, which lowers it into the plan of the flow,
-so that what cannot work is rejected where it is written. The schema of a recorded operator is that of what
-it was lowered to.
+A verb makes a logical operator and gives it to ``FlowRecord.write``, which lowers it into the plan of the
+flow, so that what cannot work is rejected where it is written. The schema of a recorded operator is that of
+what it was lowered to.
 """
 
 import sys
@@ -51,17 +51,17 @@ def origin() -> str:
 class Recorded:
     """Something that a user holds: a logical operator of a flow, and what it was lowered to."""
 
-    _record: "Record"
+    _record: "FlowRecord"
     _operator: LogicalOperator
     _physical: Physical
 
-    def _set(self, record: "Record", operator: LogicalOperator, physical: Physical) -> None:
+    def _set(self, record: "FlowRecord", operator: LogicalOperator, physical: Physical) -> None:
         self._record = record
         self._operator = operator
         self._physical = physical
 
 
-class Record:
+class FlowRecord:
     """The operators of a flow as they were written, and the plan that they are lowered into."""
 
     def __init__(
@@ -82,7 +82,7 @@ class Record:
     def write(
         self, make: Callable[[], LogicalOperator], *parts: Recorded
     ) -> tuple[LogicalOperator, Physical]:
-        """Record an operator over these parts; return it, and what it was lowered to."""
+        """FlowRecord an operator over these parts; return it, and what it was lowered to."""
         with unchecked():
             operator = make()
         known = {each._operator: each._physical for each in parts}
@@ -159,7 +159,7 @@ def operator_of(recorded: Recorded) -> LogicalOperator:
     return recorded._operator
 
 
-def record_of(recorded: Recorded) -> Record:
+def record_of(recorded: Recorded) -> FlowRecord:
     """Return the record of the flow that something belongs to; for those who write plans."""
     return recorded._record
 

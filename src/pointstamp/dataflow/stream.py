@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import pyarrow as pa
 
 from pointstamp.dataflow.loops import Loop
-from pointstamp.dataflow.record import Record, Recorded, physical_of, sides
+from pointstamp.dataflow.record import FlowRecord, Recorded, physical_of, sides
 from pointstamp.errors import FlowError
 from pointstamp.expressions.selecting import chosen, expressions, operator_name, others, renamed
 from pointstamp.expressions.tree import Expression, Value, col
@@ -41,7 +41,7 @@ class Stream(Recorded):
     """A stream of Arrow batches with times; made by a flow and by operations on other streams."""
 
     @classmethod
-    def _of(cls, record: Record, operator: LogicalOperator, physical: Any) -> "Stream":  # noqa: ANN401
+    def _of(cls, record: FlowRecord, operator: LogicalOperator, physical: Any) -> "Stream":  # noqa: ANN401
         made = object.__new__(cls)
         made._set(record, operator, physical)
         return made
@@ -175,9 +175,7 @@ class Stream(Recorded):
         """
         given: object = table
         if not isinstance(given, Recorded) or isinstance(on, Expression):
-            self._physical.lookup(
-                physical_of(table), on, how=how, suffix=suffix, name=name
-            )  # rejects it
+            self._physical.lookup(physical_of(table), on, how=how, suffix=suffix, name=name)  # rejects it
         keys = sides(on)
         return self._stream(
             lambda: streams.Lookup(self._operator, table._operator, keys, how, suffix, name=name), table
@@ -591,7 +589,7 @@ class Stream(Recorded):
         return str(self._physical)
 
 
-def ports_of(record: Record, make: Callable[[], LogicalOperator], *parts: Recorded) -> tuple[Stream, ...]:
+def ports_of(record: FlowRecord, make: Callable[[], LogicalOperator], *parts: Recorded) -> tuple[Stream, ...]:
     """Return all results of an operator that has several."""
     operator, results = record.write(make, *parts)
     whole = Recorded()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from pointstamp.dataflow.loops import Loop, TableLoop
-from pointstamp.dataflow.record import Record, Recorded, physical_of, sides
+from pointstamp.dataflow.record import FlowRecord, Recorded, physical_of, sides
 from pointstamp.dataflow.stream import Stream, listed
 from pointstamp.errors import FlowError
 from pointstamp.expressions.selecting import chosen, expressions, operator_name, others, renamed
@@ -50,7 +50,7 @@ class Table(Recorded):
 
     def changes(self, *, name: str = "changes") -> Stream:
         """The table as a stream of its changes: each row that changed in an epoch once, with ``diff``."""
-        return self._stream(lambda: streams.Changes(self._operator, name=name))
+        return self._stream(lambda: streams.TableChanges(self._operator, name=name))
 
     def upserts(self, *keys: str, deleted: str = "deleted", name: str = "upserts") -> Stream:
         """The table as a stream of its newest rows: for each key that changed in an epoch, its row.
@@ -479,7 +479,7 @@ class Table(Recorded):
 
     def appended(self, *, name: str = "appended") -> Stream:
         """The rows as a stream, as they are added; for tables that only grow, and refused for others."""
-        return self._stream(lambda: streams.Appended(self._operator, name=name))
+        return self._stream(lambda: streams.AppendedRows(self._operator, name=name))
 
     def _table(self, make: Callable[[], LogicalOperator], *others: Recorded) -> "Table":
         return table_of(self._record, *self._record.write(make, self, *others))
@@ -527,7 +527,7 @@ class Table(Recorded):
         return str(self._physical)
 
 
-def table_of(record: Record, operator: LogicalOperator, physical: Any) -> Table:  # noqa: ANN401 - as lowered
+def table_of(record: FlowRecord, operator: LogicalOperator, physical: Any) -> Table:  # noqa: ANN401 - as lowered
     """Return the table that an operator was lowered to; for those who write plans, and not for users."""
     made = object.__new__(Table)
     made._set(record, operator, physical)

@@ -537,7 +537,7 @@ def _consolidate(operator: streams.Consolidate, rows: Table) -> Table:
     return Table(summed(deltas_of(rows), _named(operator, "added up")))
 
 
-def _changes(operator: streams.Changes, rows: Table) -> Stream:
+def _changes(operator: streams.TableChanges, rows: Table) -> Stream:
     return rows.changes(name=_named(operator, "changes"))
 
 
@@ -545,7 +545,7 @@ def _upserts_of(operator: streams.UpsertsOf, rows: Table) -> Stream:
     return rows.upserts(*operator.keys, deleted=operator.deleted, name=_named(operator, "upserts"))
 
 
-def _appended(operator: streams.Appended, rows: Table) -> Stream:
+def _appended(operator: streams.AppendedRows, rows: Table) -> Stream:
     return rows.appended(name=_named(operator, "appended"))
 
 
@@ -674,9 +674,9 @@ _BUILDERS: Final[Mapping[type[LogicalOperator], Callable[..., Physical]]] = {
     logical.Values: _values_beside,
     logical.TopK: _top_k,
     logical.WindowFunctions: _window_functions,
-    streams.Appended: _appended,
+    streams.AppendedRows: _appended,
     streams.Broadcast: _broadcast,
-    streams.Changes: _changes,
+    streams.TableChanges: _changes,
     streams.Consolidate: _consolidate,
     streams.Custom: _custom,
     streams.Delay: _delay,

@@ -348,7 +348,7 @@ class Consolidate(_Same):
 
 
 @dataclass(frozen=True, eq=False)
-class Changes(LogicalOperator):
+class TableChanges(LogicalOperator):
     """The changes of a table: each row that changed in an epoch once, with its weight."""
 
     input: LogicalOperator
@@ -374,7 +374,7 @@ class UpsertsOf(LogicalOperator):
 
 
 @dataclass(frozen=True, eq=False)
-class Appended(_Same):
+class AppendedRows(_Same):
     """The rows of a table that only grows, as a stream."""
 
 
