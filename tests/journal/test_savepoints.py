@@ -122,7 +122,11 @@ def _damaged(kept: Path, how: str, name: str) -> None:
         mine.write_bytes(other.read_bytes())
 
 
-WORDS = {"gone": "there is no object", "altered": "was altered", "another's": "holds what was written as"}
+WORDS = {
+    "gone": "there is no object",
+    "altered": "was altered",
+    "another's": "contains the object that was written as",
+}
 
 
 @pytest.mark.parametrize("how", WORDS)

@@ -180,7 +180,7 @@ def test_an_edited_flow_is_rejected_or_gives_the_table_of_the_new_flow(edit: str
 
 def test_the_error_names_the_operator_the_parameter_and_both_values(tmp_path: Path) -> None:
     run(sums(), tmp_path, 1)
-    with pytest.raises(RecoveryError) as caught:
+    with pytest.raises(RecoveryError, match="belongs to another flow") as caught:
         run(sums(swapped=True), tmp_path, 2)
     assert str(caught.value).startswith(
         "flow 'sums': the checkpoint belongs to another flow: operator running: input 'in' was input t, "

@@ -70,7 +70,7 @@ def test_nothing_that_a_query_shows_or_stores_contains_a_password(
         shown += [json.dumps(each) for each in query.recentProgress]
         query.stop()
         memory.pipe_file(f"/me:{SECRET}@host/in/2.csv", b"k,v\nnone,2\n")
-        with pytest.raises(PointstampError) as found:
+        with pytest.raises(PointstampError, match="rows do not have the declared types") as found:
             _start(source, restarts=ps.RestartPolicy(restarts_max=0)).awaitTermination(SECONDS_MAX)
         shown += [str(found.value), repr(found.value)]
     sight = CheckpointSight(f"{PLACE}/checkpoint")

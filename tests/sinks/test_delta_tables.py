@@ -182,7 +182,9 @@ def test_a_row_that_somebody_else_has_deleted_is_missed_in_words(tmp_path: Path)
     sink = sink_at(tmp_path)
     sink.publisher().publish(0, 0, staged(sink, 0, [{(1, "a"): 1, (2, "b"): 1}]))
     DeltaTable(tmp_path / "table").delete("x = 1")
-    with pytest.raises(StorageError, match=r"-1 of the row \{'x': 1, 's': 'a'\}.*Somebody else has changed"):
+    with pytest.raises(
+        StorageError, match=r"row \{'x': 1, 's': 'a'\} has the multiplicity -1.*Another writer has changed"
+    ):
         sink.publisher().publish(1, 1, staged(sink, 1, [{(1, "a"): -1}]))
     assert seen(tmp_path) == Counter([(2, "b")])
 

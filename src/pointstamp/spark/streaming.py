@@ -38,7 +38,7 @@ from pointstamp.query.supervisor import Supervisor
 from pointstamp.rows.epochcolumn import EpochColumn
 from pointstamp.running.feeding import EpochColumns
 from pointstamp.sinks.port import Sink
-from pointstamp.sources.port import Part, Position, Source, Unit, Watch
+from pointstamp.sources.port import Part, Position, Source, SourceBase, Unit, Watch, complete_source
 from pointstamp.sources.provenance import Identity, identity_of_source, moved_from_of
 from pointstamp.spark.crew import SparkLauncher
 from pointstamp.spark.frame_results import FrameResults
@@ -251,7 +251,7 @@ class _AfterWorkers:
 
 
 @dataclass(frozen=True, slots=True)
-class _UpToNow:
+class _UpToNow(SourceBase):
     """A source from which only the units that are there now are taken.
 
     Logs of streaming DataFrames must not be cut off like this: Structured Streaming says what is there now.
@@ -273,12 +273,10 @@ class _UpToNow:
         return self.inner.after(position, unit)
 
     def renewed(self, unit: Unit) -> Unit | None:
-        ask = getattr(self.inner, "renewed", None)
-        return unit if ask is None else ask(unit)
+        return complete_source(self.inner).renewed(unit)
 
     def share_of_tick(self, unit: Unit) -> float:
-        ask = getattr(self.inner, "share_of_tick", None)
-        return 0.0 if ask is None else float(ask(unit))
+        return complete_source(self.inner).share_of_tick(unit)
 
     def describe(self) -> str:
         return self.inner.describe()

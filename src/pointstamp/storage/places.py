@@ -1,4 +1,4 @@
-"""Places of folders and objects: absolute, and as they may be recorded.
+"""Absolute addresses of folders and objects, as they may be recorded.
 
 A relative path means another folder in another working directory, and a process may change its own at any
 time. So every place that a user gives is made absolute where it is given.

@@ -1,4 +1,4 @@
-"""Reads exactly the records of a range of offsets, in order, and never waits for one that will not come.
+"""Read a range of offsets completely, in order, without waiting for missing ones.
 
 A range ends before an offset up to which every transaction has ended, so Kafka can tell of each offset in it
 whether there is a record. Where the last offsets hold none, the reader knows by the next record after the
@@ -80,7 +80,7 @@ class PartitionConsumer:
             elif monotonic() > deadline:
                 raise StorageError(
                     f"{who}: Kafka did not send the records from offset {self._next} on within "
-                    f"{ANSWER_SECONDS_MAX:g} seconds. Look whether its brokers can be reached."
+                    f"{ANSWER_SECONDS_MAX:g} seconds. Check that its brokers are reachable."
                 )
             elif self._is_lost:
                 self._go_on_after_loss(start, stop, who, on_lost)
