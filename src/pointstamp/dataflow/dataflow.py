@@ -245,7 +245,8 @@ class Dataflow:
 
     def output(self, name: str, stream: Stream | Table) -> None:
         """Let a stream be a result of the flow, under a name; of a table, its changes in each epoch."""
-        given = stream if isinstance(stream, Recorded) else self._record.adopted(stream)
+        outlet: object = stream
+        given = outlet if isinstance(outlet, Recorded) else self._record.adopted(outlet)
         self._record.write(lambda: Output(operator_of(given), name), given)
 
     def add_plan(self, outputs: Mapping[str, LogicalOperator]) -> None:
@@ -372,6 +373,9 @@ class Dataflow:
         silence_seconds_max: float = SILENCE_SECONDS_MAX,
         verify: bool = False,
         push: bool = True,
+        min_workers: int | None = None,
+        barrier: bool = False,
+        in_driver: bool = False,
         **streams: "DataFrame",
     ) -> "FrameResults":
         """Run the flow as a Spark job to the end of its inputs; DataFrames in, DataFrames out.
@@ -379,9 +383,14 @@ class Dataflow:
         Without ``epoch`` everything is epoch 0; with it, a column holds the epoch of each row, in any order.
         Of an output that is a table, ``.table(name)`` of the result is the table as it is at the end.
         The outputs have the column ``epoch`` first, lie as Parquet files under ``output`` (a temporary folder
-        unless given), and can be read again and again; a folder that holds published output is refused. There
-        are as many workers as Spark has slots, unless ``workers`` says otherwise. A worker that answers
-        nobody for ``silence_seconds_max`` is taken for dead, which ends the run.
+        unless given), and can be read again and again; a folder that holds published output is rejected.
+
+        ``workers`` (default: the free slots of the session) is the number of workers that the run is to have,
+        ``min_workers`` (default: 1) the number with which it runs. Workers are ordinary Spark tasks, so
+        dynamic allocation may be on. With ``workers=1`` the flow runs in one task without connections to
+        others, with ``in_driver=True`` in this process. A worker that is silent for ``silence_seconds_max``
+        is taken for dead. A run that loses a worker starts again, at most ``spark.task.maxFailures`` times.
+        With ``barrier=True`` the workers are one barrier stage, all or none.
 
         With a ``checkpoint``, a path, workers may die, and so may the driver: called again with the same
         inputs, the run resumes from the last epoch that was saved there. Such a run can be judged while it
@@ -412,6 +421,9 @@ class Dataflow:
                 epoch=epoch,
                 silence_seconds_max=silence_seconds_max,
                 judge=self._judge() if verify else None,
+                min_workers=min_workers,
+                barrier=barrier,
+                in_driver=in_driver,
             )
         return job.run(
             _in_session_zone(self.plan, spark),
@@ -422,6 +434,9 @@ class Dataflow:
             output=folder,
             silence_seconds_max=silence_seconds_max,
             push=push,
+            min_workers=min_workers,
+            barrier=barrier,
+            in_driver=in_driver,
         )
 
     def start(
@@ -447,6 +462,7 @@ class Dataflow:
         min_workers: int | None = None,
         rescale: Literal["restart", "eager"] = "restart",
         barrier: bool = False,
+        in_driver: bool = False,
         **streams: Any,  # noqa: ANN401 - DataFrames and sources
     ) -> "Query":
         """Start the flow as a Spark job that keeps running; return the query that watches and stops it.
@@ -462,7 +478,9 @@ class Dataflow:
         the query is to have, ``min_workers`` (default: 1) the number with which it runs. Workers are ordinary
         Spark tasks, so dynamic allocation may be on. If Spark has fewer slots, or executors are lost, the
         query runs with fewer workers; more executors are used when it restarts, or at once with
-        ``rescale="eager"``. With ``barrier=True`` the workers are one barrier stage, all or none.
+        ``rescale="eager"``. With ``barrier=True`` the workers are one barrier stage, all or none. With
+        ``workers=1`` the flow runs in one task without connections to other executors, with
+        ``in_driver=True`` in this process; the checkpoint is the same.
 
         With ``tick_every="1 second"`` epochs are ticks of a clock: one every second, with everything that
         came since the last one, and also where nothing came. They are recorded as any tick is.
@@ -501,6 +519,7 @@ class Dataflow:
             min_workers=min_workers,
             rescale=rescale,
             barrier=barrier,
+            in_driver=in_driver,
         )
         return _shown(query, dashboard, dashboard_token)
 

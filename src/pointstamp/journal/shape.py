@@ -1,4 +1,4 @@
-"""Shape of a flow: the complete plan and its sources, compared before a query resumes.
+"""The shape of a flow, compared before a query resumes.
 
 State is found again by the place of its operator, that is by kind and name, and positions by the name of an
 input. So a checkpoint belongs to one plan and one set of sources: with another one, state would be read as
@@ -38,7 +38,7 @@ from pointstamp.plan.canonical import (
     schema_text,
 )
 from pointstamp.rows.epochcolumn import EpochColumn
-from pointstamp.sinks.port import Publisher, Sink
+from pointstamp.sinks.port import Publisher, Sink, complete_publisher, kind_of_sink
 from pointstamp.sources.provenance import described, differences, identity_of_source
 from pointstamp.topology.ports import SourcePort
 from pointstamp.version import __version__
@@ -132,14 +132,13 @@ def in_words(operator: OperatorShape) -> str:
 def check_outputs(sink: Sink, publisher: Publisher, before: FlowShape | None, now: FlowShape) -> None:
     """Ask the publisher whether it can continue from what is published with the flow's present outputs."""
     had = [] if before is None else _places(before, NodeKind.OUTPUT)
-    if hasattr(publisher, "check_outputs"):
-        publisher.check_outputs(had)
+    if complete_publisher(publisher).check_outputs(had) is not False:
         return
     gone = [name for name in had if name not in _places(now, NodeKind.OUTPUT)]
     if gone:
         raise RecoveryError(
-            f"flow '{now.name}': output '{gone[0]}' was dropped, and the sink {type(sink).__name__} has no "
-            "method check_outputs to accept that. Bring the output back, add that method to the sink's "
+            f"flow '{now.name}': output '{gone[0]}' was dropped, and the sink {kind_of_sink(sink)} has "
+            "no method check_outputs to accept that. Restore the output, add that method to the sink's "
             f"publisher, or {_NEW_PLACE}."
         )
 

@@ -1,4 +1,4 @@
-"""Values of a plan as canonical text: equal text for equal meaning, in every process.
+"""Canonical text of plan values: equal text for equal meaning, in every process.
 
 The shape of a flow is made of these texts, so a parameter that is missing here could change without notice.
 Therefore nothing is listed by hand: partials, dataclasses, mappings, functions and objects are walked
@@ -241,8 +241,8 @@ class Canonical:
         found = list(attributes(value))
         if not found and not _has_no_state(type(value)):
             raise FlowError(
-                f"{type(value).__module__}.{type(value).__qualname__}: the attributes of this object cannot "
-                "be read, so a changed flow could not be told from this one. Make it a dataclass."
+                f"{type(value).__module__}.{type(value).__qualname__}: the attributes of this object "
+                "cannot be read, so a change of the flow could not be detected. Make it a dataclass."
             )
         # Arrays in an object of this package are its working memory, which may not even be filled.
         return [(n, f"array of {v.dtype}" if isinstance(v, np.ndarray) else v) for n, v in found]

@@ -56,11 +56,11 @@ def table_of(stream: Stream, way: TableWay, name: str) -> Table:
     if way.operation is None:
         return _added(stream, who, way.weight, name, is_trusted=is_trusted)
     if way.weight is not None:
-        raise FlowError(f"{who} was given weight= and operation=; a row has one of them. Leave one out.")
+        raise FlowError(f"{who}: expected either weight= or operation=. Leave one of them out.")
     check_columns(who, stream.schema, [way.operation])
     if not types.is_string(stream.schema.field(way.operation).type):
         kind = stream.schema.field(way.operation).type
-        raise SchemaError(f"{who}: the operation '{way.operation}' is {kind}; it must be a string.")
+        raise SchemaError(f"{who}: the operation '{way.operation}' must be a string, got {kind}. Cast it.")
     said = col(way.operation)
     weight = when(said.is_in(*_ADDING), 1).when(said.is_in(*_DELETING), -1).otherwise(None)
     dropped = _DELTA_FEED if way.operation == _DELTA_FEED[0] else (way.operation,)
@@ -74,7 +74,8 @@ def _added(stream: Stream, who: str, weight: str | None, name: str, *, is_truste
         check_columns(who, stream.schema, [weight])
         if not types.is_integer(stream.schema.field(weight).type):
             raise SchemaError(
-                f"{who}: the weight '{weight}' is {stream.schema.field(weight).type}, and no integer."
+                f"{who}: the weight '{weight}' must be an integer, got "
+                f"{stream.schema.field(weight).type}. Cast it."
             )
     schema = weighed_columns(who, [field for field in stream.schema if field.name != weight])
     logic = partial(Appended, schema, weight)
@@ -83,8 +84,8 @@ def _added(stream: Stream, who: str, weight: str | None, name: str, *, is_truste
         return Table(added)
     if stream.loops:
         raise FlowError(
-            f"{who} stands in a loop, where rows with weights cannot be checked. Make the table outside, and "
-            "bring it in with table.enter(loop)."
+            f"{who} cannot be used in a loop, where rows with weights cannot be checked. Make the table "
+            "outside, and bring it in with table.enter(loop)."
         )
     if is_trusted:
         return Table(added)
@@ -108,14 +109,16 @@ def _events(stream: Stream, events: Events, who: str, name: str, *, is_trusted: 
 
 def _whole(stream: Stream, who: str, empty: str | None, name: str) -> Table:
     if stream.loops:
-        raise FlowError(f"{who} stands in a loop; states come from outside. Make the table there.")
+        raise FlowError(
+            f"{who} cannot be used in a loop. Make the table outside, and bring it in with table.enter(loop)."
+        )
     there = stream
     if empty is not None:
         check_columns(who, stream.schema, [empty])
         if not types.is_boolean(stream.schema.field(empty).type):
             kind = stream.schema.field(empty).type
             raise SchemaError(
-                f"{who}: '{empty}' marks that there are no rows, and is {kind}; it must be boolean."
+                f"{who}: '{empty}', which marks an empty state, must be boolean, got {kind}. Cast it."
             )
         there = stream.filter(col(empty).is_null() | ~col(empty), name=f"{name}: without marks")
     schema = weighed_columns(who, [field for field in stream.schema if field.name != empty])
@@ -143,15 +146,15 @@ def upserted(
     _check_can_be_table(stream, who)
     keys = (key,) if isinstance(key, str) else tuple(key)
     if not keys:
-        raise FlowError(f"{who} needs key= with at least one column.")
+        raise FlowError(f"{who}: key= must name at least one column. Name the key.")
     check_columns(who, stream.schema, [*keys, *filter(None, (order, deleted))])
     if deleted is not None and not types.is_boolean(stream.schema.field(deleted).type):
         raise SchemaError(
-            f"{who}: '{deleted}' marks rows that delete, and is {stream.schema.field(deleted).type}; it must "
-            "be boolean."
+            f"{who}: '{deleted}', which marks deletions, must be boolean, got "
+            f"{stream.schema.field(deleted).type}. Cast it."
         )
     if deleted is not None and deleted in (*keys, order):
-        raise SchemaError(f"{who}: deleted='{deleted}' is a column of key= or order=, too. Name another one.")
+        raise SchemaError(f"{who}: deleted='{deleted}' is also a column of key= or order=. Name another one.")
     if order is not None and types.is_nested(stream.schema.field(order).type):
         raise SchemaError(
             f"{who}: order='{order}' must be a number, a text or a time, got "
@@ -174,7 +177,6 @@ def _check_can_be_table(stream: Stream, who: str) -> None:
     plan = wiring(stream).builder.plan
     if plan.root is not EPOCHS:
         raise FlowError(
-            f"{who}: flow '{plan.name}' has times of its own, and a table is what epochs add up to. "
-            "Make the table in a flow with epochs."
+            f"{who}: a table needs epochs, but flow '{plan.name}' has custom times. Use a flow with epochs."
         )
     check_adds_up(plan, wiring(stream).source, who)

@@ -125,8 +125,8 @@ class Summing:
         weights: Integers = batch.column(DIFF).to_numpy()
         if len(weights) and max(int(weights.max()), -int(weights.min())) >= _WEIGHT_MAX:
             raise FlowError(
-                f"a row with the weight {max(weights.tolist(), key=abs)} cannot be added up exactly; one "
-                f"must be less than {_WEIGHT_MAX}."
+                f"weights must be less than {_WEIGHT_MAX} to be summed exactly, got "
+                f"{max(weights.tolist(), key=abs)}. Use smaller weights."
             )
         found: dict[str, Integers] = {_ROWS: weights}
         places: list[tuple[str, npt.NDArray[np.intp], npt.NDArray[np.int16], Integers]] = []
@@ -230,7 +230,7 @@ class Summing:
             except SumTooLarge as too_large:
                 raise FlowError(
                     f"the sum '{name}' of {rows_in_words(keys, too_large.row)} does not fit "
-                    f"{each.result_type}. Cast what is added to double, or to a decimal with more digits."
+                    f"{each.result_type}. Cast the values to double, or to a decimal with more digits."
                 ) from None
         return made
 
