@@ -223,7 +223,7 @@ class _Tree:
                     waiting.append((rest + mark, rest + indent, what, each, operator.origin or origin))
 
     def _heading(self, operator: LogicalOperator, origin: str | None) -> tuple[str, bool]:
-        """Return the text of an operator, and whether it was shown before; ``origin`` is that of its reader."""
+        """Return the text of an operator whose reader has this origin, and whether it was shown before."""
         if operator in self._variables:
             return f"{self._variables[operator]} of the round before", True
         known = self._numbers.get(operator)
@@ -240,9 +240,8 @@ class _Tree:
     def _below(self, operator: LogicalOperator) -> list[tuple[str, LogicalOperator]]:
         """Return the operators that one reads, with what each is to it."""
         if isinstance(operator, Scan):
-            return [
-                ("", each) for each in operator.inputs if operator_text(each) != f"Input {operator.input}"
-            ]
+            plain = f"Input {operator.input}"
+            return [("", each) for each in operator.inputs if operator_text(each) != plain]
         if not isinstance(operator, Iterate):
             return [("", each) for each in operator.inputs if not isinstance(operator, Variable)]
         names = [self._variables[each] for each in operator.variables]
@@ -320,17 +319,12 @@ def value_text(value: Any) -> str:  # noqa: ANN401 - a parameter of an operator
 
 
 def _tuple_text(value: tuple[Any, ...]) -> str:
-    pairs = [
-        each for each in value if isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], str)
-    ]
-    if len(pairs) < len(value):
+    pairs = [each for each in value if isinstance(each, tuple) and len(each) == 2]
+    if len(pairs) < len(value) or not all(isinstance(name, str) for name, _ in pairs):
         return f"[{', '.join(map(value_text, value))}]"
-    return ", ".join(
-        name if text == name else f"{name} = {text}"
-        for name, text in (
-            (key, value_text(of.inner if isinstance(of, tree.Named) else of)) for key, of in pairs
-        )
-    )
+    named = ((name, each.inner if isinstance(each, tree.Named) else each) for name, each in pairs)
+    texts = ((name, value_text(each)) for name, each in named)
+    return ", ".join(name if text == name else f"{name} = {text}" for name, text in texts)
 
 
 def expression_text(expression: Expression) -> str:
