@@ -279,6 +279,8 @@ def operator_text(operator: LogicalOperator) -> str:
 def _origin_text(operator: LogicalOperator) -> str:
     """Return where an operator was written: of a file its name, of a text the text."""
     origin = _one_line(operator.origin or "")
+    if origin.startswith("<"):
+        return ""  # it was typed, and is in no file
     return f" ({origin if ' ' in origin else origin.rpartition('/')[2]})"
 
 
