@@ -22,7 +22,7 @@ from support.mutual import INPUTS, Facts, brute_rights, rights_flow
 from support.table_queries import put_out, table_of
 
 
-def _changes(before: Facts, after: Facts) -> dict[str, list[tuple[object, ...]]]:
+def _changes(before: Facts, after: Facts) -> dict[str, list[tuple[str, str, int]]]:
     """The rows of each input with their weights between two moments."""
     return {
         name: [(*row, 1) for row in sorted(after[name] - before[name])]
@@ -157,11 +157,11 @@ def test_a_recursion_that_needs_more_rounds_is_an_error() -> None:
 MISUSE: list[tuple[Callable[[ps.Table, ps.Table], object], type[Exception], str]] = [
     (lambda a, _: ps.iterate({}, dict, a), FlowError, "needs starts by name"),
     (lambda *_: ps.iterate({"a": NODE}, lambda a: {"a": a}), FlowError, "reads no table"),
-    (lambda a, _: ps.iterate({"a": a}, lambda a: a), FlowError, "tables by name, got Table"),  # type: ignore[arg-type, return-value]
+    (lambda a, _: ps.iterate({"a": a}, lambda a: a), FlowError, "tables by name, got Table"),
     (lambda a, _: ps.iterate({"a": a, "b": a}, lambda a, b: {"a": b}), FlowError, r"for \['a'\]"),
     (lambda a, e: ps.iterate({"a": a}, lambda a, e: {"a": e}, e), SchemaError, "same columns"),
     (lambda a, e: ps.iterate({"a": a}, lambda a: {"a": a.join(e, {"node": "src"})}), FlowError, "one scope"),
-    (lambda a, _: ps.iterate({"a": a}, lambda a: {"a": a.changes()}), FlowError, "needs a table"),  # type: ignore[dict-item]
+    (lambda a, _: ps.iterate({"a": a}, lambda a: {"a": a.changes()}), FlowError, "needs a table"),
 ]
 
 

@@ -45,7 +45,8 @@ def iterate(
 
     """
     who = f"'{name}'"
-    if not isinstance(starts, Mapping) or not starts:
+    given: object = starts
+    if not isinstance(given, Mapping) or not starts:
         raise FlowError(
             f"{who} needs starts by name, iterate({{'a': table, 'b': 'id long'}}, ...), got {starts!r}."
         )
