@@ -443,6 +443,7 @@ _OF_STREAMS: Final[Mapping[str, Any]] = {
     "FilterBatches": _of(streams.FilterBatches, STREAM, FUNCTIONS),
     "Split": _of(streams.Split, STREAM, FUNCTIONS),
     "Inspect": _of(streams.Inspect, STREAM, FUNCTIONS),
+    "Lowered": _of(streams.Lowered, COLUMNS),
     "Delay": _of(streams.Delay, STREAM, st.integers(1, 3)),
     "PerEpoch": lambda: st.sampled_from([("k",), ("k", "n")]).map(_per_epoch),
     "StreamAggregate": _of(streams.StreamAggregate, STREAM, KEYS, FEW, st.booleans()),
@@ -462,7 +463,7 @@ _OF_STREAMS: Final[Mapping[str, Any]] = {
     "LoopScope": _of(streams.LoopScope, STREAM, st.integers(1, 4)),
     "EnterLoop": _of(streams.EnterLoop, STREAM, LOOP),
     "LoopVariable": _of(streams.LoopVariable, LOOP, COLUMNS, st.none() | TABLES),
-    "FlowVariable": _of(streams.FlowVariable, COLUMNS, Summary(Advance(1))),
+    "FlowVariable": _of(streams.FlowVariable, COLUMNS, Summary(root=Advance(1))),
     "Feedback": _of(streams.Feedback, streams.LoopVariable(LOOP, COLUMNS), TABLES, LOOP),
     "LeaveLoop": _of(streams.LeaveLoop, streams.EnterLoop(STREAM, LOOP), LOOP),
     "DistinctOn": _of(logical.DistinctOn, TABLES, KEYS, ORDERS),
@@ -472,8 +473,8 @@ _OF_STREAMS: Final[Mapping[str, Any]] = {
             streams.Broadcast,
             streams.Probed,
             streams.Consolidate,
-            streams.Changes,
-            streams.Appended,
+            streams.TableChanges,
+            streams.AppendedRows,
         )
     },
 }
