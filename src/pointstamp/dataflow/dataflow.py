@@ -238,7 +238,8 @@ class Dataflow:
 
     def output(self, name: str, stream: Stream | Table) -> None:
         """Let a stream be a result of the flow, under a name; of a table, its changes in each epoch."""
-        given = stream if isinstance(stream, Recorded) else self._record.adopted(stream)
+        outlet: object = stream
+        given = outlet if isinstance(outlet, Recorded) else self._record.adopted(outlet)
         self._record.write(lambda: Output(operator_of(given), name), given)
 
     def add_plan(self, outputs: Mapping[str, LogicalOperator]) -> None:

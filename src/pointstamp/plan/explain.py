@@ -172,7 +172,7 @@ def plan_data(roots: Mapping[str, LogicalOperator]) -> Json:
                 "inputs": [places[above] for above in each.inputs],
                 "columns": _columns(each),
                 "has_state": has_state(each),
-                "signature": found[each],
+                "signature": found.get(each),
             }
             for each in operators
         ],
