@@ -79,8 +79,8 @@ class Dataflow:
     """A flow with named inputs and outputs; writing it runs nothing.
 
     ``times`` is the order of the root times, epochs unless a flow brings its own. ``broadcast`` says how
-    workers tell each other their progress: "direct" to every other worker, or "accumulating" along a tree; None leaves
-    it to their number.
+    workers tell each other their progress: "direct" to every other worker, or "accumulating" along a tree;
+    None leaves it to their number.
 
     ``time_zone`` (str, default: that of the Spark session on Spark, UTC elsewhere): the zone in which
     expressions show, cut and read timestamps, a region such as "Europe/Berlin" or an offset such as "+02:00".

@@ -34,7 +34,7 @@ class EpochVerbs(Outlet):
         rank: str | None = None,
         name: str = "top",
     ) -> "Stream":
-        """The first rows of each key in an epoch, or of the whole epoch: ``top(3, "shop", by="price desc")``."""
+        """The first rows of each key in an epoch, or of the whole epoch."""
         return self._within(name, lambda rows: rows.top(count, *keys, by=by, ties=ties, rank=rank, name=name))
 
     def join(

@@ -169,7 +169,7 @@ class Stream(EpochVerbs):
         suffix: str = "_right",
         name: str = "lookup",
     ) -> "Stream":
-        """Each row beside the rows of a table that have its key, once: as the table is after the row's epoch."""
+        """Each row with the rows of a table that have its key, once: as the table is after the epoch."""
         return wiring(self).builder.looked_up(self, table, Lookup(on, how, suffix, name))
 
     # Batches in, batches out.
@@ -292,7 +292,7 @@ class Stream(EpochVerbs):
         end: str = "window_end",
         name: str = "window",
     ) -> "Stream":
-        """Each row with the window of event time in which it lies, from ``window_start`` to ``window_end``."""
+        """Each row with the windows of event time in which it lies."""
         asked = windowing(f"'{name}' of {self}", self.schema, at, (size, slide, offset), (start, end))
         return self._add(name, partial(InWindows, asked), asked.schema, Passes.MADE)
 

@@ -140,7 +140,7 @@ class Table:
         end: str = "window_end",
         name: str = "window",
     ) -> "Table":
-        """Each row with the window of event time in which it lies, from ``window_start`` to ``window_end``."""
+        """Each row with the windows of event time in which it lies."""
         check_new_names(f"'{name}' of {self}", (start, end))
         asked = windowing(f"'{name}' of {self}", self.schema, at, (size, slide, offset), (start, end))
         return Table(deltas.in_windows(self._deltas, name, asked))
@@ -282,7 +282,7 @@ class Table:
         name: str | Aggregation = "sessions",
         **named: Aggregation,
     ) -> "Table":
-        """Each row with its session, from ``session_start`` to ``session_end``: rows of a key close in time."""
+        """Each row with its session: rows of a key that are close in time."""
         said = session_options(
             f"sessions of {self}", start=start, end=end, aggregates=aggregates, name=name, named=named
         )
