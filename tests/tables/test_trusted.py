@@ -175,7 +175,7 @@ def test_aggregates_by_key_notice_that_more_was_deleted_than_inserted(verb: str)
 
 @pytest.mark.parametrize("verb", ["median", "order"])
 def test_operators_that_look_at_all_rows_fail(verb: str) -> None:
-    with pytest.raises(PointstampError):
+    with pytest.raises(PointstampError, match="failed when it was notified"):
         _run(VERBS[verb], BROKEN, trusted=True)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import pyarrow as pa
 
 from pointstamp.dashboard.server import chosen_token
-from pointstamp.dataflow.record import FlowRecord, Recorded, operator_of
+from pointstamp.dataflow.record import FlowRecord, operator_of
 from pointstamp.dataflow.stream import Stream
 from pointstamp.dataflow.table import Table, table_of
 from pointstamp.errors import FlowError
@@ -245,8 +245,7 @@ class Dataflow:
 
     def output(self, name: str, stream: Stream | Table) -> None:
         """Let a stream be a result of the flow, under a name; of a table, its changes in each epoch."""
-        outlet: object = stream
-        given = outlet if isinstance(outlet, Recorded) else self._record.adopted(outlet)
+        given = self._record.held(stream)
         self._record.write(lambda: Output(operator_of(given), name), given)
 
     def add_plan(self, outputs: Mapping[str, LogicalOperator]) -> None:

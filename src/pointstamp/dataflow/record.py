@@ -91,6 +91,10 @@ class FlowRecord:
         self.written.append(operator)
         return operator, physical
 
+    def held(self, given: object) -> Recorded:
+        """Return something of a flow as it is, and what was lowered by hand with a record of that."""
+        return given if isinstance(given, Recorded) else self.adopted(given)
+
     def adopted(self, physical: Physical) -> Recorded:
         """Return something that was lowered into this flow by hand."""
         made = Recorded()
