@@ -68,7 +68,7 @@ def iterate(
 
 
 def _check_made(who: str, variables: Mapping[str, Table], made: object) -> None:
-    """Reject what is no mapping with a table for each variable."""
+    """Reject anything but a mapping with a table for each variable."""
     if not isinstance(made, Mapping):
         raise FlowError(
             f"{who}: the body must return tables by name, got {type(made).__name__}. Return a dictionary."
