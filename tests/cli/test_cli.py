@@ -73,7 +73,7 @@ def test_the_version_is_that_of_the_package() -> None:
         (["check", "models", "clocks"], "known: --help, --json, --long, --model"),
         (["check", "models", "--model"], "see pointstamp check models --help"),
         (["check", "models", "--model", "watches"], "known: clocks, exchange"),
-        (["check", "models", "--processes", "0"], "needs a number of at least 1, but got '0'"),
+        (["check", "models", "--processes", "0"], "must be a number of at least 1, got '0'"),
     ],
     ids=" ".join,
 )

@@ -28,6 +28,7 @@ from pointstamp.flow.event_epochs import EventTime
 from pointstamp.flow.in_zone import with_time_zone
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX
+from pointstamp.plan.explain import explain_plan
 from pointstamp.plan.logical import LogicalOperator
 from pointstamp.plan.streams import Feedback, FlowVariable, Input, Output, ToTable
 from pointstamp.progress.choosing import BroadcastKind, check_broadcast
@@ -44,7 +45,7 @@ from pointstamp.running.processes import ProcessRun
 from pointstamp.running.results import Results
 from pointstamp.running.status import describe_interruption, status_from
 from pointstamp.show.describe import describe
-from pointstamp.show.explaining import explain
+from pointstamp.show.explaining import physical_plan
 from pointstamp.show.live import LiveDisplay
 from pointstamp.show.mermaid import mermaid
 from pointstamp.show.page import frame, page
@@ -74,8 +75,8 @@ class Dataflow:
     """A flow with named inputs and outputs; writing it runs nothing.
 
     ``times`` is the order of the root times, epochs unless a flow brings its own. ``broadcast`` says how
-    workers tell each other their progress: "direct" to everybody, or "accumulating" along a tree; None leaves
-    it to their number.
+    workers tell each other their progress: "direct" to every other worker, or "accumulating" along a tree;
+    None leaves it to their number.
 
     ``time_zone`` (str, default: that of the Spark session on Spark, UTC elsewhere): the zone in which
     expressions show, cut and read timestamps, a region such as "Europe/Berlin" or an offset such as "+02:00".
@@ -119,9 +120,15 @@ class Dataflow:
         """The flow as readable text."""
         return describe(self.plan)
 
-    def explain(self) -> str:
-        """What each output keeps, what a change costs there, and what several outputs share."""
-        return explain(self.plan)
+    def explain(self, *, format: Literal["text", "json"] = "text") -> str:  # noqa: A002 - as other engines
+        """Return the plan: as written, after optimization, and the operators that run with state and cost.
+
+        Args:
+            format: ``"text"``, or ``"json"`` for the data. Default: ``"text"``.
+
+        """
+        optimized = self._record.optimized()
+        return explain_plan(self.logical_plan, optimized, (), physical_plan(self.plan), format)
 
     def to_mermaid(self) -> str:
         """The flow as a Mermaid flowchart."""
@@ -361,6 +368,9 @@ class Dataflow:
         silence_seconds_max: float = SILENCE_SECONDS_MAX,
         verify: bool = False,
         push: bool = True,
+        min_workers: int | None = None,
+        barrier: bool = False,
+        in_driver: bool = False,
         **streams: "DataFrame",
     ) -> "FrameResults":
         """Run the flow as a Spark job to the end of its inputs; DataFrames in, DataFrames out.
@@ -368,9 +378,14 @@ class Dataflow:
         Without ``epoch`` everything is epoch 0; with it, a column holds the epoch of each row, in any order.
         Of an output that is a table, ``.table(name)`` of the result is the table as it is at the end.
         The outputs have the column ``epoch`` first, lie as Parquet files under ``output`` (a temporary folder
-        unless given), and can be read again and again; a folder that holds published output is refused. There
-        are as many workers as Spark has slots, unless ``workers`` says otherwise. A worker that answers
-        nobody for ``silence_seconds_max`` is taken for dead, which ends the run.
+        unless given), and can be read again and again; a folder that holds published output is rejected.
+
+        ``workers`` (default: the free slots of the session) is the number of workers that the run is to have,
+        ``min_workers`` (default: 1) the number with which it runs. Workers are ordinary Spark tasks, so
+        dynamic allocation may be on. With ``workers=1`` the flow runs in one task without connections to
+        others, with ``in_driver=True`` in this process. A worker that is silent for ``silence_seconds_max``
+        is taken for dead. A run that loses a worker starts again, at most ``spark.task.maxFailures`` times.
+        With ``barrier=True`` the workers are one barrier stage, all or none.
 
         With a ``checkpoint``, a path, workers may die, and so may the driver: called again with the same
         inputs, the run resumes from the last epoch that was saved there. Such a run can be judged while it
@@ -401,6 +416,9 @@ class Dataflow:
                 epoch=epoch,
                 silence_seconds_max=silence_seconds_max,
                 judge=self._judge() if verify else None,
+                min_workers=min_workers,
+                barrier=barrier,
+                in_driver=in_driver,
             )
         return job.run(
             _in_session_zone(self.plan, spark),
@@ -411,6 +429,9 @@ class Dataflow:
             output=folder,
             silence_seconds_max=silence_seconds_max,
             push=push,
+            min_workers=min_workers,
+            barrier=barrier,
+            in_driver=in_driver,
         )
 
     def start(
@@ -436,6 +457,7 @@ class Dataflow:
         min_workers: int | None = None,
         rescale: Literal["restart", "eager"] = "restart",
         barrier: bool = False,
+        in_driver: bool = False,
         **streams: Any,  # noqa: ANN401 - DataFrames and sources
     ) -> "Query":
         """Start the flow as a Spark job that keeps running; return the query that watches and stops it.
@@ -451,7 +473,9 @@ class Dataflow:
         the query is to have, ``min_workers`` (default: 1) the number with which it runs. Workers are ordinary
         Spark tasks, so dynamic allocation may be on. If Spark has fewer slots, or executors are lost, the
         query runs with fewer workers; more executors are used when it restarts, or at once with
-        ``rescale="eager"``. With ``barrier=True`` the workers are one barrier stage, all or none.
+        ``rescale="eager"``. With ``barrier=True`` the workers are one barrier stage, all or none. With
+        ``workers=1`` the flow runs in one task without connections to other executors, with
+        ``in_driver=True`` in this process; the checkpoint is the same.
 
         With ``tick_every="1 second"`` epochs are ticks of a clock: one every second, with everything that
         came since the last one, and also where nothing came. They are recorded as any tick is.
@@ -490,6 +514,7 @@ class Dataflow:
             min_workers=min_workers,
             rescale=rescale,
             barrier=barrier,
+            in_driver=in_driver,
         )
         return _shown(query, dashboard, dashboard_token)
 

@@ -121,6 +121,13 @@ class FlowRecord:
         written = {each.output: made[each.input] for each in self.written if isinstance(each, Output)}
         return written | {each.output: each.input for each in self.given}
 
+    def optimized(self) -> dict[str, LogicalOperator] | None:
+        """Return what each output shows after optimization; None if the plan runs as it was written."""
+        if self.plan() is self.builder.plan:
+            return None
+        roots = self.logical()
+        return dict(zip(roots, optimize(list(roots.values())), strict=True))
+
     def plan(self) -> Plan:
         """Return the plan that runs: as it was written, or lowered from what rules have made of that."""
         if not (self.is_optimized and is_switched_on()):

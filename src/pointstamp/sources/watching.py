@@ -1,4 +1,4 @@
-"""Finding new files in a folder: told by the kernel where it can, else by listing at an interval.
+"""Find new files in a folder, by inotify or by listing.
 
 The order at the start makes sure that nothing is lost: first the kernel is asked to tell of arrivals, then
 the folder is listed. A file that arrives in between is found twice and taken once; the other way around it
@@ -24,7 +24,7 @@ from typing import Final
 from pointstamp.sources.folder import Entry, Folder
 from pointstamp.sources.grouping import Grouping, GroupingRules
 from pointstamp.sources.inotify import FolderEvents
-from pointstamp.sources.port import Unit
+from pointstamp.sources.port import Unit, WatchBase
 from pointstamp.sources.wholeness import SETTLE_SECONDS, Settling, State
 
 _LOOK_EVERY_SECONDS: Final = 0.2
@@ -39,7 +39,7 @@ that is still being written after this time was not there at the refresh.
 class Listing:
     """The new files of a folder that are whole: with rows before markers, in order, the final one last.
 
-    What waits because somebody writes it, or may, is looked at again by the next call.
+    The next call looks again at files that are, or may be, still written.
     """
 
     def __init__(self, folder: Folder, rules: GroupingRules, grouping: Grouping, settling: Settling) -> None:
@@ -96,7 +96,7 @@ class Listing:
         """Whether a file comes after one that is not known to be whole, and must not overtake it.
 
         Where names say the order, what is overtaken is never looked at again. A marker closes the group of
-        what was there before it: not of what is being written, but perhaps of what nobody knows about.
+        what was there before it: not of what is being written, but perhaps of unknown files.
         """
         if self._rules.in_order or name == self._rules.until:
             return self.is_unsure or is_written
@@ -108,8 +108,8 @@ class Listing:
         return {entry.name: entry for entry in listed if self._grouping.is_new(entry.name)}
 
 
-class EventWatch:
-    """Units of a local folder, found as the kernel tells of files; for one thread."""
+class EventWatch(WatchBase):
+    """A watch of a local folder by kernel events; for one thread."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class EventWatch:
         self._events.close()
 
 
-class ListingWatch:
+class ListingWatch(WatchBase):
     """Units of any folder, found by listing it at an interval; for one thread."""
 
     def __init__(
@@ -192,7 +192,7 @@ class ListingWatch:
         self._refreshed_until = 0.0
 
     def refresh(self) -> None:
-        """Begin another listing now; one that is under way may have missed what is there."""
+        """Start another listing now; one in progress may have missed files."""
         self._must_list = True
         self._refreshed_until = self._clock() + _COMPLETE_WITHIN_SECONDS
         self._has_old_listing = self._under_way is not None
@@ -233,14 +233,14 @@ class ListingWatch:
         return self._grouping.is_finished
 
     def close(self) -> None:
-        """Begin no other listing; one that is under way ends by itself."""
+        """Stop listing; a listing in progress ends by itself."""
         self._next_at = float("inf")
         if self._thread is not None:
             self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-class UpToNow:
-    """Units of the files that are there now, and no others; for one thread.
+class UpToNow(WatchBase):
+    """A watch of the files that exist now; for one thread.
 
     A file that is being written does not count. If it is not known whether a file is whole, it is waited for.
     Groups that no marker closes are left out.

@@ -88,8 +88,8 @@ class Table:
         """The rows for which a condition holds; null counts as false."""
         if not isinstance(condition, Expression):
             raise FlowError(
-                f"'{name}' of {self} needs an expression such as ps.col('price') > 1, and was given "
-                f"{type(condition).__name__}."
+                f"'{name}' of {self} needs an expression such as ps.col('price') > 1, got "
+                f"{type(condition).__name__}. Write one."
             )
         return Table(deltas.filtered(self._deltas, name, condition, f"'{name}' of {self}"))
 
@@ -225,10 +225,12 @@ class Table:
         who = f"'{name}' of {self}"
         check_columns(who, self.schema, keys)
         if count < 1:
-            raise FlowError(f"{who} needs how many rows are wanted, 1 or more, and was given {count!r}.")
+            raise FlowError(
+                f"{who}: the number of rows must be 1 or more, got {count!r}. Give a larger number."
+            )
         check_new_names(who, [] if rank is None else [rank])
         if rank is not None and rank in self.schema.names:
-            raise SchemaError(f"{who}: there is a column '{rank}' already. Call the rank differently.")
+            raise SchemaError(f"{who}: the column '{rank}' already exists. Give the rank another name.")
         changes = self._deltas if keys else in_one_group(self._deltas, who)
         extra = [] if rank is None else [pa.field(rank, pa.int64())]
         result = pa.schema([*deltas.rows_schema(changes), *extra])
@@ -296,7 +298,9 @@ class Table:
         table, by = (self, keys) if keys else (Table(in_one_group(self._deltas, who)), (ALL,))
         asked = sessions(who, table.schema, at, gap, (start, end))
         if at != epochs.at:
-            raise FlowError(f"{who} goes by '{at}', and the epochs are the event time '{epochs.at}'.")
+            raise FlowError(
+                f"{who} uses '{at}', but the epochs are of the event time '{epochs.at}'. Use that column."
+            )
         closed = deltas.epoch_sessions(deltas_of(table), name, by, asked, epochs.every)
         return closed if keys else closed.drop(ALL)
 
@@ -315,8 +319,8 @@ class Table:
         for side in (self, other):
             if not side.only_appends:
                 raise FlowError(
-                    f"'{name}' joins tables to which rows are only added, and {side} can lose some. Use join "
-                    "with where=, on both sides behind keep_until."
+                    f"'{name}' needs append-only tables, but rows of {side} can be deleted. Use join with "
+                    "where=, with both sides downstream of keep_until."
                 )
         return pairs_within(self._deltas, deltas_of(other), on, at, within, suffix, name)
 
@@ -351,8 +355,8 @@ class Table:
         """The rows as a stream, as they are added; for tables that only grow, and refused for others."""
         if not self.only_appends:
             raise FlowError(
-                f"'{name}' of {self}: rows of this table can be taken away again, which a stream of rows "
-                "cannot say. Use changes(), which has the weight of each, or upserts(*keys)."
+                f"'{name}' of {self}: rows of this table can be deleted, which a stream of rows cannot "
+                "express. Use changes(), which has the weight of each, or upserts(*keys)."
             )
         return deltas.repeated(self._deltas, name)
 
@@ -363,7 +367,10 @@ class Table:
 
     def _check_table(self, name: str, other: "Table") -> None:
         if not isinstance(other, Table):
-            raise FlowError(f"'{name}' of {self} needs a table, and was given {type(other).__name__}.")
+            raise FlowError(
+                f"'{name}' of {self} needs a table, got {type(other).__name__}. Make a table "
+                "of a stream with running()."
+            )
 
     def _like(self, name: str, other: "Table") -> Stream:
         """The changes of a table that has the columns of this one, in the same order."""
