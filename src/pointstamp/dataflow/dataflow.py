@@ -51,10 +51,6 @@ from pointstamp.show.mermaid import mermaid
 from pointstamp.show.page import frame, page
 from pointstamp.state.memory import memory_limit
 from pointstamp.storage.places import absolute_place
-from pointstamp.tables.each_time import within_times
-from pointstamp.tables.lookup import looked_up
-from pointstamp.tables.rolling import rolled
-from pointstamp.tables.ways_in import table_of as stream_table
 from pointstamp.topology.domain import EPOCHS, TimeOrder
 from pointstamp.topology.summary import Summary
 
@@ -101,7 +97,7 @@ class Dataflow:
     ) -> None:
         self.name = name
         self._record = FlowRecord(
-            lambda: PlanBuilder(name, times, stream_table, looked_up, within_times, rolled),
+            lambda: PlanBuilder(name, times),
             Table,
             is_optimized=optimize,
         )

@@ -493,7 +493,10 @@ class Table(Recorded):
     def _given(self, name: str, other: object) -> LogicalOperator:
         """Return the operator of another table; FlowError if it is none."""
         if not isinstance(other, Table):
-            raise FlowError(f"'{name}' of {self} needs a table, and was given {type(other).__name__}.")
+            raise FlowError(
+                f"'{name}' of {self} needs a table, got {type(other).__name__}. Make a table "
+                "of a stream with running()."
+            )
         return other._operator
 
     def _alike(self, name: str, other: "Table") -> "Table":

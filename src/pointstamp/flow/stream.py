@@ -20,32 +20,27 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.selecting import (
     chosen,
-    expressions,
     operator_name,
     others,
-    renamed,
     selection,
 )
-from pointstamp.expressions.tree import Expression, Value, col
+from pointstamp.expressions.tree import Expression, Value
 from pointstamp.expressions.windows import Span
-from pointstamp.flow.builder import Events, Lookup, PlanBuilder, Rolls, Scope, TableWay
-from pointstamp.flow.epoch_verbs import EpochVerbs
-from pointstamp.flow.event_epochs import epochs_above, sent_ahead
-from pointstamp.flow.event_time import has_promise, promised
-from pointstamp.flow.other_words import no_such_verb
-from pointstamp.flow.outlet import add_door, add_operator, columns_in_words, feed, scope_name, wiring
+from pointstamp.flow.builder import PlanBuilder, Scope
+from pointstamp.flow.event_time import promised
+from pointstamp.flow.outlet import Outlet, add_door, add_operator, columns_in_words, feed, scope_name, wiring
 from pointstamp.flow.pact import EVERYWHERE, ExchangeBy, ExchangeByFunction, ShardFunction
 from pointstamp.flow.plan import InputPort, Node, NodeKind, RoundLimit
 from pointstamp.flow.probe import Probe
 from pointstamp.flow.reduced import reduced
-from pointstamp.flow.reducing import Reducing, checked_name, checked_running, reducing, session_options
+from pointstamp.flow.reducing import Reducing, reducing
 from pointstamp.flow.updates import Passes
 from pointstamp.operators.condition import Condition, checked_condition
 from pointstamp.operators.exploding import Explode, exploding
@@ -61,17 +56,14 @@ from pointstamp.operators.stateless import (
     Row,
 )
 from pointstamp.operators.windowing import InWindows, windowing
-from pointstamp.reduce.reductions import Aggregate, Aggregation
+from pointstamp.reduce.reductions import Aggregation
 from pointstamp.rows.late import LatePolicy
 from pointstamp.rows.schema import as_schema
 from pointstamp.topology.ports import SourcePort
 from pointstamp.topology.summary import delay, enter, feedback, leave
 
-if TYPE_CHECKING:
-    from pointstamp.tables.table import Table
 
-
-class Stream(EpochVerbs):
+class Stream(Outlet):
     """A stream of Arrow batches with times; made by a flow and by operations on other streams."""
 
     # How the batches are shared among the workers.
@@ -84,7 +76,7 @@ class Stream(EpochVerbs):
                     f"{self}: exchange takes names of columns, but was given {type(key).__name__}. A "
                     "function that says the shard of each row is given as exchange(by=function)."
                 )
-        self._check_columns("exchange", keys)
+        self.check_columns("exchange", keys)
         if by is not None:
             if not callable(by):
                 raise FlowError(
@@ -114,63 +106,11 @@ class Stream(EpochVerbs):
         wanted = chosen(f"'{operator}' of {self}", columns, called | named)
         return self.project(operator, wanted)
 
-    def with_columns(self, *, name: str | Expression = "with columns", **named: Value) -> "Stream":
-        """All columns, and more or others under these names: ``with_columns(total=ps.col("price") * 2)``."""
-        operator, called = operator_name(name, "with columns", f"with_columns of {self}")
-        added = expressions(f"'{operator}' of {self}", called | named)
-        return self.project(operator, {each: col(each) for each in self.schema.names} | added)
-
     def drop(self, *columns: str) -> "Stream":
         """Without these columns."""
         return self.project("drop", others(f"drop of {self}", self.schema, columns))
 
-    def rename(self, **new_to_old: str) -> "Stream":
-        """With other names for some columns: ``rename(seller="person")`` calls the column person seller."""
-        return self.project("rename", renamed(f"rename of {self}", self.schema, new_to_old))
-
     # All epochs together.
-
-    def running(
-        self,
-        *,
-        weight: str | None = None,
-        operation: str | None = None,
-        trusted: bool | None = None,
-        name: str = "running",
-    ) -> "Table":
-        """The table that this stream adds up to, over all epochs so far: each of its rows is added."""
-        way = TableWay(weight, operation, trusted=trusted)
-        return wiring(self).builder.table_of(self, way, name)
-
-    def states(self, *, empty: str | None = None, name: str = "states") -> "Table":
-        """The table of which each epoch has all rows as they are then: what is no longer there is gone."""
-        return wiring(self).builder.table_of(self, TableWay(is_whole=True, empty=empty), name)
-
-    def debezium(
-        self,
-        schema: str | pa.Schema | None = None,
-        *,
-        value: str | None = None,
-        key: str | Iterable[str] | None = None,
-        order: str | None = None,
-        trusted: bool | None = None,
-        name: str = "debezium",
-    ) -> "Table":
-        """The table that Debezium's change events make: ``op`` says what became of ``before``."""
-        way = TableWay(events=Events(schema, value, key, order), trusted=trusted)
-        return wiring(self).builder.table_of(self, way, name)
-
-    def lookup(
-        self,
-        table: "Table",
-        on: str | Mapping[str, str] | Iterable[str],
-        *,
-        how: Literal["inner", "left"] = "inner",
-        suffix: str = "_right",
-        name: str = "lookup",
-    ) -> "Stream":
-        """Each row with the rows of a table that have its key, once: as the table is after the epoch."""
-        return wiring(self).builder.looked_up(self, table, Lookup(on, how, suffix, name))
 
     # Batches in, batches out.
 
@@ -234,12 +174,6 @@ class Stream(EpochVerbs):
 
     # By key.
 
-    def count(self, *keys: str, running: bool = False, name: str = "count") -> "Stream":
-        """Count rows per key: in each epoch by itself, or running over all epochs so far."""
-        who = f"count of {self}"
-        wanted: dict[str, Aggregation] = {"count": Aggregate("count")}
-        return self._reduce(keys, Reducing(checked_name(who, name), checked_running(who, running), wanted))
-
     def reduce(
         self,
         *keys: str,
@@ -261,22 +195,8 @@ class Stream(EpochVerbs):
             ),
         )
 
-    def rolling(
-        self,
-        *keys: str,
-        rows: int,
-        by: str | Iterable[str],
-        aggregates: Mapping[str, Aggregation] | Aggregation | None = None,
-        name: str | Aggregation = "rolling",
-        **named: Aggregation,
-    ) -> "Stream":
-        """Each row with aggregates of the last rows of its key up to it, over all epochs, in an order."""
-        who = f"rolling of {self}"
-        asked = reducing(who, "rolling", aggregates=aggregates, running=False, name=name, named=named)
-        return wiring(self).builder.rolled(self, Rolls(keys, rows, by, asked.aggregates, asked.name))
-
     def _reduce(self, keys: tuple[str, ...], asked: Reducing) -> "Stream":
-        self._check_columns(asked.name, keys)
+        self.check_columns(asked.name, keys)
         return reduced(self, keys, asked)
 
     # Time.
@@ -309,51 +229,6 @@ class Stream(EpochVerbs):
         """The rows that are in time, by a promise how late they may be: ``lateness="2 minutes"``."""
         return promised(self, at, lateness, late, late_output, idle, name)
 
-    def delay_until(self, when: str | Expression, *, name: str = "delay until") -> "Stream":
-        """Each row once, when event time has passed a time that it says: ``delay_until("window_end")``."""
-        epochs = None if has_promise(self) else epochs_above(self)
-        if epochs is None:
-            return self.running(name=f"{name}: rows").final(when, name=name)
-        return sent_ahead(self, col(when) if isinstance(when, str) else when, epochs, name)
-
-    def sessions(
-        self,
-        *keys: str,
-        at: str,
-        gap: Span,
-        start: str | Aggregation = "session_start",
-        end: str | Aggregation = "session_end",
-        aggregates: Mapping[str, Aggregation] | Aggregation | None = None,
-        name: str | Aggregation = "sessions",
-        **named: Aggregation,
-    ) -> "Stream":
-        """Each row once, with its session, in the epoch in which event time has passed the session's end."""
-        said = session_options(
-            f"sessions of {self}", start=start, end=end, aggregates=aggregates, name=name, named=named
-        )
-        rows = self.running(name=f"{said.asked.name}: rows")
-        closed = rows.closed_sessions(
-            *keys, at=at, gap=gap, start=said.start, end=said.end, name=said.asked.name
-        )
-        if not said.asked.aggregates:
-            return closed
-        own = f"{said.asked.name}: aggregates"
-        return closed.reduce(*keys, said.start, said.end, aggregates=said.asked.aggregates, name=own)
-
-    def join_within(
-        self,
-        other: "Stream",
-        on: str | Mapping[str, str] | Iterable[str],
-        *,
-        at: str | Mapping[str, str],
-        within: Span | tuple[Span, Span],
-        suffix: str = "_right",
-        name: str = "join within",
-    ) -> "Stream":
-        """The pairs of rows of both streams with equal keys whose event times are close: each pair once."""
-        mine, theirs = (each.running(name=f"{name}: rows") for each in (self, other))
-        return mine.join_within(theirs, on, at=at, within=within, suffix=suffix, name=name)
-
     def delay(self, epochs: int = 1, *, name: str = "delay") -> "Stream":
         """The same batches, that many epochs later."""
         if epochs < 1:
@@ -374,15 +249,6 @@ class Stream(EpochVerbs):
         """Other columns, each an expression."""
         made = selection(f"'{name}' of {self}", self.schema, wanted)
         return self._add(name, partial(Project, made), made.schema, Passes.MADE)
-
-    if not TYPE_CHECKING:  # to a type checker, a name that is not there is a mistake
-
-        def __getattr__(self, name: str) -> object:
-            if name.startswith("_"):
-                raise AttributeError(f"'Stream' object has no attribute '{name}'", name=name, obj=self)
-            known = {**vars(Stream), **vars(EpochVerbs)}.items()
-            verbs = [each for each, of in known if not each.startswith("_") and callable(of)]
-            raise AttributeError(no_such_verb(str(self), name, verbs), name=name, obj=self)
 
 
 class Loop:

@@ -9,7 +9,7 @@ that what holds of these in loops holds of them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import pyarrow as pa
 
@@ -17,10 +17,8 @@ from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.selecting import (
     check_columns,
     chosen,
-    expressions,
     operator_name,
     others,
-    renamed,
 )
 from pointstamp.expressions.tree import Expression, Value, col
 from pointstamp.expressions.windows import Span
@@ -28,12 +26,12 @@ from pointstamp.flow.event_epochs import epochs_above
 from pointstamp.flow.event_time import has_promise
 from pointstamp.flow.join_kind import How
 from pointstamp.flow.outlet import wiring
-from pointstamp.flow.reducing import checked_name, reducing, session_options
+from pointstamp.flow.reducing import checked_name, reducing
 from pointstamp.flow.stream import Loop, Stream
 from pointstamp.flow.updates import Passes
 from pointstamp.operators.stateless import BatchFunction, Row, rows_of_rows
 from pointstamp.operators.windowing import windowing
-from pointstamp.reduce.aggregate import Aggregate, Aggregation
+from pointstamp.reduce.aggregate import Aggregation
 from pointstamp.rows.schema import as_schema
 from pointstamp.tables import deltas
 from pointstamp.tables.appending import only_appends
@@ -48,7 +46,6 @@ from pointstamp.tables.kept.weights import DIFF
 from pointstamp.tables.loops import TableLoop
 from pointstamp.tables.on_both import in_both
 from pointstamp.tables.one_of_each import one_of_each
-from pointstamp.tables.other_words import no_such_verb_of_tables
 from pointstamp.tables.outer import joined
 from pointstamp.tables.reducing import ALL, in_one_group, reduced
 from pointstamp.tables.timed.sessions import sessions
@@ -83,19 +80,9 @@ class Table:
         operator, called = operator_name(name, "select", f"select of {self}")
         return self.project(operator, chosen(f"'{operator}' of {self}", columns, called | named))
 
-    def with_columns(self, *, name: str | Expression = "with columns", **named: Value) -> "Table":
-        """All columns, and more or others under these names."""
-        operator, called = operator_name(name, "with columns", f"with_columns of {self}")
-        added = expressions(f"'{operator}' of {self}", called | named)
-        return self.project(operator, {each: col(each) for each in self.schema.names} | added)
-
     def drop(self, *columns: str) -> "Table":
         """Without these columns; rows that are equal without them are added up."""
         return self.project("drop", others(f"drop of {self}", self.schema, columns))
-
-    def rename(self, **new_to_old: str) -> "Table":
-        """With other names for some columns: ``rename(seller="person")`` calls the column person seller."""
-        return self.project("rename", renamed(f"rename of {self}", self.schema, new_to_old))
 
     def filter(self, condition: Expression, *, name: str = "filter") -> "Table":
         """The rows for which a condition holds; null counts as false."""
@@ -211,10 +198,6 @@ class Table:
             return Table(deltas.once(self._deltas, name))
         return Table(one_of_each(self._deltas, keys, by, name, f"'{name}' of {self}"))
 
-    def count(self, *keys: str, name: str = "count") -> "Table":
-        """How many rows there are of each key, or in all; the column is ``count``."""
-        return self.reduce(*keys, aggregates={"count": Aggregate("count")}, name=name)
-
     def reduce(
         self,
         *keys: str,
@@ -269,30 +252,6 @@ class Table:
         operator = checked_name(f"with_order of {self}", "with order" if given else name)
         wanted = {**(functions or {}), **named, **given}
         return Table(ordered(self._deltas, keys, by, wanted, operator, f"'{operator}' of {self}"))
-
-    def sessions(
-        self,
-        *keys: str,
-        at: str,
-        gap: Span,
-        start: str | Aggregation = "session_start",
-        end: str | Aggregation = "session_end",
-        while_open: bool = False,
-        aggregates: Mapping[str, Aggregation] | Aggregation | None = None,
-        name: str | Aggregation = "sessions",
-        **named: Aggregation,
-    ) -> "Table":
-        """Each row with its session: rows of a key that are close in time."""
-        said = session_options(
-            f"sessions of {self}", start=start, end=end, aggregates=aggregates, name=name, named=named
-        )
-        rows = self.in_sessions(
-            *keys, at=at, gap=gap, start=said.start, end=said.end, while_open=while_open, name=said.asked.name
-        )
-        if not said.asked.aggregates:
-            return rows
-        own = f"{said.asked.name}: aggregates"
-        return rows.reduce(*keys, said.start, said.end, aggregates=said.asked.aggregates, name=own)
 
     def in_sessions(
         self, *keys: str, at: str, gap: Span, start: str, end: str, while_open: bool, name: str
@@ -372,21 +331,6 @@ class Table:
 
     # Loops.
 
-    def iterate(
-        self,
-        body: Callable[..., "Table"],
-        *others: "Table",
-        max_rounds: int | None = None,
-        name: str = "iterate",
-    ) -> "Table":
-        """What comes of a body that is applied to its own result again and again, until nothing changes."""
-        with self.loop(name, max_rounds=max_rounds) as loop:
-            start = loop.variable(self)
-            made = body(start, *(loop.enter(other) for other in others))
-            made = Table(self._like(f"{name}: the body", made))
-            loop.feedback(start, made)
-            return loop.leave(made)
-
     def loop(self, name: str = "loop", *, max_rounds: int | None = None) -> TableLoop:
         """Open a loop of tables where this one stands: ``with table.loop("reach") as loop``."""
         return TableLoop(self._deltas.loop(name, max_rounds=max_rounds), max_rounds, Table, deltas_of)
@@ -432,14 +376,6 @@ class Table:
         """The changes of a table that has the columns of this one, in the same order."""
         self._check_table(name, other)
         return deltas.in_order_of(deltas_of(other), self.schema, f"'{name}' of {self} and {other}")
-
-    if not TYPE_CHECKING:  # to a type checker, a name that is not there is a mistake
-
-        def __getattr__(self, name: str) -> object:
-            if name.startswith("_"):
-                raise AttributeError(f"'Table' object has no attribute '{name}'", name=name, obj=self)
-            verbs = [each for each, of in vars(Table).items() if not each.startswith("_") and callable(of)]
-            raise AttributeError(no_such_verb_of_tables(str(self), name, verbs), name=name, obj=self)
 
     def __str__(self) -> str:
         return str(self._deltas).replace("stream", "table", 1)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from pointstamp.dataflow.record import written_at
 from pointstamp.dataflow.table import Table
 from pointstamp.expressions.tree import Expression, col
 from pointstamp.views import selecting
@@ -12,7 +13,7 @@ from pointstamp.views.catalog import Begun, Catalog
 from pointstamp.views.limits import limited
 from pointstamp.views.mutual import column_names, mutually_recursive, ordered_groups
 from pointstamp.views.recursion import is_recursive, recursive
-from pointstamp.views.refusing import placed, refused
+from pointstamp.views.refusing import place, placed, refused
 from pointstamp.views.scope import Relation, Scope, check_typed
 from pointstamp.views.set_operations import combined
 from pointstamp.views.sources import values
@@ -24,6 +25,10 @@ class Compiler:
 
     def query(self, node: exp.Expr, catalog: Catalog) -> Relation:
         """A query of any kind."""
+        with written_at(f"SQL, {place(node)}"):
+            return self._query(node, catalog)
+
+    def _query(self, node: exp.Expr, catalog: Catalog) -> Relation:
         if isinstance(node, exp.Subquery):
             catalog = with_common_tables(node, catalog)
             return self._limited(node, self.query(node.this, catalog), catalog)
