@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from pointstamp.dataflow import Dataflow
-from pointstamp.flow.operator import operator
+from pointstamp.dataflow.operator import operator
 from pointstamp.operators.context import Context
 from pointstamp.running.processes import ProcessRun
 

@@ -20,7 +20,7 @@ from functools import partial
 from time import perf_counter
 
 from pointstamp.dataflow import Dataflow
-from pointstamp.flow.operator import operator
+from pointstamp.dataflow.operator import operator
 from pointstamp.operators.context import Context
 from pointstamp.running.local import LocalRun
 from pointstamp.running.processes import ProcessRun

@@ -38,7 +38,7 @@ class Sessions:
         self.arrived[context.epoch][1].extend(batch["visitor"].to_pylist())
 
     def on_frontier(self, context: ps.Context) -> None:
-        """Take up the epochs that are complete, in order, and close what nobody can come back to in time."""
+        """Handle complete epochs in order, and close sessions that no visit can extend."""
         for epoch in sorted(epoch for epoch in self.arrived if context.is_complete((epoch,))):
             now, visitors = self.arrived.pop(epoch)
             self.close(context, [v for v, end in self.open.items() if end.time[0] < epoch])

@@ -2,7 +2,7 @@
 
 For each number, the outer loop counts its prime factors, and the inner loop finds the next one by trying
 divisors. The inner loop of one outer round is complete when nothing circulates in it, although numbers of
-other outer rounds and of other epochs are under way in it at the same time.
+other outer rounds and of other epochs are in flight in it at the same time.
 """
 
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Times of one's own: two sources that count independently, of which one may run ahead.
+"""Custom times: two sources that count independently, of which one may run ahead.
 
 A time is a pair (position in orders, position in payments), and (3, 0) and (0, 5) are incomparable. Each
 source advances its own counter. What depends on orders alone is complete as soon as orders have passed it;

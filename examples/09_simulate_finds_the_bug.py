@@ -1,8 +1,8 @@
 """A flow that is subtly wrong, and how simulation finds it.
 
 Each bid should be answered with the highest bid for its item before it. The operator answers bids as they
-arrive. That works in every test on one worker, and on several until two bids overtake each other: nobody
-promises which arrives first. Deciding at the end of the epoch would be right; deciding by the order of
+arrive. That works in every test on one worker, and on several until two bids overtake each other: their
+order of arrival is undefined. Deciding at the end of the epoch would be right; deciding by the order of
 arrival is not.
 
     pointstamp simulate examples/09_simulate_finds_the_bug.py --seeds 100

@@ -1,6 +1,6 @@
 """A query that keeps running: it follows a folder as files arrive, and a worker's crash leaves no trace.
 
-Each file is an epoch. An epoch is published when it is complete and saved, whole and once. The query
+Each file is an epoch. An epoch is published when it is complete and saved, completely and once. The query
 continues from its last snapshot when a worker dies, and when the program itself is started again. It is the
 same on Spark, with ``flow.start(spark, ...)``.
 """
@@ -21,7 +21,7 @@ flow.output("counts", words.count("word", running=True))
 
 
 def arrive(folder: Path, number: int, text: str) -> None:
-    """Put a file into the folder: written elsewhere, then renamed, so that it is whole when it is there."""
+    """Put a file into the folder: written elsewhere, then renamed, so that it is complete when it appears."""
     pq.write_table(pa.table({"word": text.split()}), folder / "unfinished")
     (folder / "unfinished").rename(folder / "in" / f"{number:06d}.parquet")
 
@@ -42,7 +42,7 @@ def main(folder: Path) -> None:
     print("published up to epoch", query.epoch, "with", query.restarts, "restart")
     query.stop()
 
-    arrive(folder, 2, "to be")  # while nobody looks
+    arrive(folder, 2, "to be")  # while no query runs
     query = flow.start_local(words=arriving, processes=2, available_now=True, **places)
     query.awaitTermination()
 

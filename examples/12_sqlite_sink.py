@@ -1,8 +1,8 @@
 """A sink of your own: epochs into a table of SQLite, each exactly once, in two phases.
 
-Workers *stage* rows under a token; nobody sees them. The query writes into its journal which tokens belong to
-a commit, and then *publishes*: one transaction that copies the rows and notes the commit's number. After a
-crash the last commit is published again, and its number says that it is there already.
+Workers *stage* rows under a token, invisible to readers. The query records in its journal which tokens belong
+to a commit, and then *publishes*: one transaction that copies the rows and records the commit's number. After
+a crash the last commit is published again, and its number shows that it is already there.
 """
 # ruff: noqa: D101, D102 - the sink port says what each of these is for
 

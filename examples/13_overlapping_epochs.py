@@ -2,8 +2,8 @@
 
 Water flows down a canal with locks, one lock per round. Each epoch opens springs; the output has each lock
 that is now reached sooner than ever before. Epoch 1 begins in the middle of the canal while the water of
-epoch 0 is still on its way there: (1, 0) is complete long before (0, 12). The reduction takes its times in
-order all the same, so that epoch 0 never hears of what came later.
+epoch 0 is still in flight: (1, 0) is complete long before (0, 12). The reduction takes its times in
+order all the same, so that epoch 0 never sees later rows.
 """
 
 import pyarrow as pa

@@ -5,7 +5,11 @@ are looked for where there is time for it, with ``--hypothesis-profile=more`` an
 prints how it is repeated, and stays in the suite.
 """
 
+import os
+
 from hypothesis import HealthCheck, settings
+
+from pointstamp.flow.plan import Plan
 
 # No deadlines: the machines that run the tests are shared and noisy.
 _quiet = [HealthCheck.too_slow]
@@ -22,3 +26,23 @@ for _name, _examples in (("more", 300), ("long", 2_000)):
         suppress_health_check=_quiet,
     )
 settings.load_profile("default")
+
+
+if os.environ.get("POINTSTAMP_CHECK_PLANS"):
+    # Every flow of every test: its record is lowered once more when its plan is asked for.
+    from pointstamp.dataflow.record import FlowRecord
+    from pointstamp.plan.streams import Lowered
+    from support import relowering
+
+    _plan = FlowRecord.plan
+
+    def _checked(record: FlowRecord) -> Plan:
+        is_whole = not any(isinstance(each, Lowered) for each in record.written)
+        if is_whole and record.written and len(record.written) != record.__dict__.get("checked"):
+            record.__dict__["checked"] = len(record.written)
+            relowering.check_record(record)
+            relowering.check_schemas(record)
+            relowering.check_structured(record)
+        return _plan(record)
+
+    FlowRecord.plan = _checked  # type: ignore[method-assign]

@@ -30,7 +30,9 @@ SECRET = "SECRETVALUE"  # noqa: S105 - what is looked for
 passwords = st.tuples(
     st.text("ab1/?#@:&;= '\"\\%", max_size=6), st.text("ab1/?#@:&;= '\"\\%", max_size=6)
 ).map(lambda ends: f"{ends[0]}{SECRET}{ends[1]}")
-schemes = st.sampled_from(["postgresql", "http", "sftp", "s3", "postgresql+psycopg2", "SASL_SSL"])
+schemes = st.sampled_from(
+    ["postgresql", "http", "sftp", "s3", "postgresql+psycopg2", "SASL_SSL", "jdbc:postgresql"]
+)
 plain_passwords = st.text("abc123-_.%", max_size=4).map(lambda end: f"{end}{SECRET}{end}")
 parameters = st.sampled_from(
     [*("password", "sslpassword", "sig", "token", "secret", "key", "X-Amz-Signature", "access_key"), "SAS"]
@@ -53,8 +55,8 @@ def test_a_url_without_its_userinfo_is_shown(scheme: str, password: str) -> None
 
 @given(parameters, st.text("ab1/?@: '\"", max_size=6), st.text("ab1/?@: '\"", max_size=6))
 def test_a_query_parameter_that_is_secret_is_redacted(name: str, before: str, after: str) -> None:
-    address = f"https://h/x?page=2&{name}={before}{SECRET}{after}"
-    assert SECRET not in redact(address)
+    for scheme in ("https", "jdbc:postgresql"):
+        assert SECRET not in redact(f"{scheme}://h/x?page=2&{name}={before}{SECRET}{after}")
 
 
 @given(
@@ -83,7 +85,7 @@ def test_a_broken_redaction_that_ends_a_userinfo_at_the_first_slash_is_found() -
     def strict(address: str) -> str:
         return re.sub(r"://[^/@]*@", "://***@", address)
 
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="is contained here"):
         assert SECRET not in strict(f"postgresql://me:a/{SECRET}@h/x")
 
 
@@ -182,7 +184,7 @@ def _chain(error: BaseException | None) -> list[str]:
 @example(f"{SECRET}%a1", "postgresql://me:{}@h/x")
 def test_a_connection_string_is_parsed_or_rejected_without_its_secret(password: str, form: str) -> None:
     conninfo = form.format(password)
-    with pytest.raises(PointstampError) as found:
+    with pytest.raises(PointstampError, match=r"PostgresSink: |rejected a statement") as found:
         Database(conninfo, _refused).transaction().__enter__()
     assert SECRET not in "".join(_chain(found.value))
 

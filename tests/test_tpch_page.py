@@ -29,8 +29,8 @@ def test_a_query_counts_as_cheaper_by_its_own_ratios() -> None:
     slower = {"times_duckdb": 0.9, "times_duckdb_cpu": 1.8, "times_spark": 40, "times_spark_cpu": 80}
     faster = {"times_duckdb": 1.1, "times_duckdb_cpu": 2.2, "times_spark": 51, "times_spark_cpu": 102}
     assert summary([slower, faster]) == (
-        "Of 2 queries, an update is cheaper than DuckDB's recomputation for 1 by the clock and 2 by the "
-        "processor, and more than 50 times cheaper than Spark's for 1 and 2."
+        "Of 2 queries, an update is cheaper than DuckDB's recomputation for 1 in wall-clock time "
+        "and 2 in CPU time, and more than 50 times cheaper than Spark's for 1 and 2."
     )
 
 

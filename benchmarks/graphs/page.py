@@ -71,7 +71,7 @@ def _aims(scratch: Sequence[Figures], epochs: Sequence[Figures]) -> list[str]:
         f"- Faster than GraphX, both on Spark, start included: {_compared(scratch, 'Spark', 'GraphX', 1)}.",
         "- Within three times igraph's one thread, on one worker: "
         f"{_compared(scratch, 'one worker', 'igraph', 3)}.",
-        f"- An epoch costs less of the processor than the answer from scratch: {ahead}, without a figure for "
+        f"- An epoch costs less CPU time than the answer from scratch: {ahead}, without a figure for "
         f"{', '.join(without) or 'none'}.",
         f"- All six on an R-MAT graph of 2^20 vertices and 16 M edges: {len(largest)} of 6 measured.",
         f"- PageRank of 5 M edges of which 1,000 change, ahead of Pathway in the same run: {said}"

@@ -27,8 +27,8 @@ def page(text: str) -> str:
     trees = _trees(lines)
     heads = ["", *trees, *(head for peer in PEERS for head in (peer, "x"))]
     parts = [HEAD.read_text().rstrip(), "", "## By the clock", "", *_table(heads, lines, trees)]
-    parts += ["", "## Of the processor", ""]
-    parts += ["What one takes of the processor, where one worker works alone and that was measured.", ""]
+    parts += ["", "## CPU time", ""]
+    parts += ["CPU time of one worker that works alone, where it was measured.", ""]
     spent = [line for line in lines if OURS in line["processor_us"]]
     parts += _table(heads, [_of_processor(line) for line in spent], trees)
     return "\n".join([*parts, ""])

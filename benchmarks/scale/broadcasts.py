@@ -23,7 +23,7 @@ from benchmarks.figures import report
 from benchmarks.scale.synchronous import SynchronousWorld, Traffic
 
 from pointstamp import Dataflow, count
-from pointstamp.flow.operator import operator
+from pointstamp.dataflow.operator import operator
 from pointstamp.graphs import connected_components
 from pointstamp.operators.context import Context
 from pointstamp.progress.accumulating import TOP

@@ -1,37 +1,38 @@
-"""What a gang of Spark tasks costs before its first row, and how fast its workers speak with each other.
+"""What the workers of a run cost before their first row, and how fast they speak with each other.
 
     .venv/bin/python -m benchmarks.spark.gang [--batches 100]
 
 One JSON line per case. "start-up" is a flow with one row in a session that is up: the first run of the
-session, which loads classes and starts Python, and the median of later ones. "where the time goes" are Spark
-jobs that do less, each with what the one before does: one stage of Python, as the flow has it, whose rows may
-go to any worker; the same as a barrier. What a warm start-up takes beyond that is ours: the meeting, the
-worker, the files and the manifest. "a barrier with one allGather" is what a meeting through Spark takes.
+session, which loads classes and starts Python, and the median of later ones. "an empty Spark job" is one
+stage of Python with as many tasks that do nothing, in the same session, first and later. What a start-up
+takes beyond that is ours: the rendezvous, the worker, the files and the manifest. "query start-up" is from
+``start`` to the first published epoch.
 
 "exchange" is a flow whose workers make rows of 100 bytes and exchange them by key, through unix sockets, as
 workers of a local session do: half stay, half travel. What the same flow takes without rows is subtracted.
 ``ratio`` is the share of the bytes that travel of what two processes reach that do nothing but copy them
 through a unix socket pair, as in ``benchmarks/exchange.py``. The counts are compared with what was made.
 
-To beat: 4 s for the first start-up, a barrier with one allGather for later ones, and a twentieth of the bare
-copy.
+To beat: 4 s for the first start-up, 0.4 s for later ones, and a twentieth of the bare copy.
 """
 
 import argparse
+import os
 import tempfile
 from collections.abc import Iterator
 from functools import partial
 from statistics import median
+from time import sleep
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from benchmarks.exchange import WIDE, Count, Make, bare_copy, best
 from benchmarks.figures import report, timed
 from benchmarks.spark.session import SLOTS, session
-from pyspark import BarrierTaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from pointstamp import Dataflow
-from pointstamp.flow.operator import operator
+from pointstamp import Dataflow, files
+from pointstamp.dataflow.operator import operator
 
 TURNS = 5
 ROWS = 100_000
@@ -50,45 +51,43 @@ def start_up(spark: SparkSession) -> None:
         assert found.columns == ["epoch", "id"]
 
 
-def job(spark: SparkSession, *, is_barrier: bool, is_gathering: bool) -> None:
-    """A Spark job of the gang's shape that does nothing."""
+def empty_job(spark: SparkSession) -> None:
+    """A Spark job with as many tasks of Python as workers, which do nothing."""
     # The one row is there, or Spark would find that there is nothing to do.
-    rows = spark.range(0, 1, 1, SLOTS)
-    same = rows.mapInArrow(_gather if is_gathering else _same, "id long", barrier=is_barrier)
-    assert len(same.collect()) == 1
+    assert len(spark.range(0, 1, 1, SLOTS).mapInArrow(_same, "id long").collect()) == 1
 
 
 def _same(batches: Batches) -> Batches:
     return batches
 
 
-def _gather(batches: Batches) -> Batches:
-    context = BarrierTaskContext.get()
-    assert context is not None
-    context.allGather("")
-    yield from batches
+def query_start_up(spark: SparkSession) -> None:
+    """A query on a folder with one file, from the call to its first epoch."""
+    flow = Dataflow("query start-up")
+    flow.output("rows", flow.input("rows", "id long"))
+    with tempfile.TemporaryDirectory(prefix="pointstamp-bench-") as folder:
+        os.mkdir(f"{folder}/in")
+        pq.write_table(pa.table({"id": [1]}), f"{folder}/in/0.parquet")
+        rows = files(f"{folder}/in")
+        query = flow.start(spark, rows=rows, workers=SLOTS, checkpoint=f"{folder}/c", output=f"{folder}/o")
+        try:
+            while query.epoch < 0:
+                sleep(0.005)
+        finally:
+            query.stop()
 
 
 def measure_start_up(spark: SparkSession) -> None:
-    """The first start-up, later ones, and their parts."""
-    first, _ = timed(partial(start_up, spark))
-    report("start-up", which="first of the session", seconds=first)
-    warm = median(timed(partial(start_up, spark))[0] for _ in range(TURNS))
-    report("start-up", which="later", seconds=warm)
-    plain, barrier, gathering = (
-        _median_of_job(spark, is_barrier=is_barrier, is_gathering=is_gathering)
-        for is_barrier, is_gathering in ((False, False), (True, False), (True, True))
-    )
-    report("where the time goes", up_to="a stage with Python", seconds=plain, more=plain)
-    report("where the time goes", up_to="as a barrier", seconds=barrier, more=barrier - plain)
-    report("where the time goes", up_to="the flow", seconds=warm, more=warm - barrier)
-    report("a barrier with one allGather", seconds=gathering, ratio=gathering / warm)
-
-
-def _median_of_job(spark: SparkSession, *, is_barrier: bool, is_gathering: bool) -> float:
-    act = partial(job, spark, is_barrier=is_barrier, is_gathering=is_gathering)
-    act()
-    return median(timed(act)[0] for _ in range(TURNS))
+    """The first start-up and later ones, beside an empty job in the same session."""
+    for case, act in (
+        ("an empty Spark job", empty_job),
+        ("start-up", start_up),
+        ("query start-up", query_start_up),
+    ):
+        first, _ = timed(partial(act, spark))
+        report(case, which="first", seconds=first)
+        later = median(timed(partial(act, spark))[0] for _ in range(TURNS))
+        report(case, which="later", seconds=later)
 
 
 def exchange(spark: SparkSession, batches: int) -> DataFrame:
@@ -131,7 +130,7 @@ def measure_exchange(spark: SparkSession, batches: int) -> None:
 
 def main() -> None:
     """Measure both."""
-    parser = argparse.ArgumentParser(description="A gang's start-up, and its speed between workers.")
+    parser = argparse.ArgumentParser(description="The start-up of workers, and the speed between them.")
     parser.add_argument("--batches", type=int, default=100, help="batches of 10 MB that are made in all")
     given = parser.parse_args()
     with session("gang") as spark:

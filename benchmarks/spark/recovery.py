@@ -36,12 +36,15 @@ from benchmarks.spark.steps import Moments, born, note, table
 from pyspark.sql import SparkSession
 
 from pointstamp import Dataflow
+from pointstamp.mesh.mesh import Mesh
 from pointstamp.query import supervisor
 from pointstamp.query.policy import RestartPolicy
 from pointstamp.query.query import Query
+from pointstamp.query.rendezvous import Placement, Roster
+from pointstamp.running.board import Sign
 from pointstamp.sinks.reading import read_published
-from pointstamp.spark import crew
-from pointstamp.spark.crewtask import Task
+from pointstamp.spark import crew, forming
+from pointstamp.spark.crewtask import QueryWork, Task
 from pointstamp.spark.rendezvous import Membership
 from pointstamp.spark.spare import SpareKeeper
 
@@ -74,10 +77,21 @@ class NotedTask(Task):
         note(os.environ[WHERE], LOADED, process_time())
         yield from Task.__call__(self, batches)
 
-    def _meet(self, membership: Membership) -> None:
+    def _work(self, membership: Membership, batches: Iterator[pa.RecordBatch]) -> None:
         note(os.environ[WHERE], KNOWN)
-        Task._meet(self, membership)  # noqa: SLF001 - the moment after it is wanted
+        Task._work(self, membership, batches)  # noqa: SLF001 - the moment before it is wanted
+
+
+@dataclass(frozen=True, slots=True)
+class NotedWork(QueryWork):
+    """A member that writes down when it has met the others."""
+
+    def perform(
+        self, mesh: Mesh, seat: Placement, roster: Roster, batches: Iterator[pa.RecordBatch], sign: Sign
+    ) -> None:
+        """Be a member, as any."""
         note(os.environ[WHERE], WHOLE)
+        QueryWork.perform(self, mesh, seat, roster, batches, sign)
 
 
 @contextmanager
@@ -92,8 +106,12 @@ def noticing(moments: Moments) -> Iterator[None]:
             (supervisor.Supervisor, "_on_commit", "", STEPS[10]),
         ):
             opened.enter_context(moments.around(owner, name, before, after))
-        opened.callback(setattr, crew, "Task", Task)
-        setattr(crew, "Task", NotedTask)  # noqa: B010 - the name is imported there
+        for module, name, kind, noted in (
+            (forming, "Task", Task, NotedTask),
+            (crew, "QueryWork", QueryWork, NotedWork),
+        ):
+            opened.callback(setattr, module, name, kind)
+            setattr(module, name, noted)
         yield
 
 

@@ -3,7 +3,7 @@
     .venv/bin/python -m benchmarks.spark.start [--only bare|flow|loaded]
 
 Three sessions, one after the other, each in a process of its own, because only the first job of a Java
-process pays for its classes: *bare* is a barrier job with an empty function, which is the limit; *flow* is a
+process pays for its classes: *bare* is a job with an empty function, which is the limit; *flow* is a
 flow with one row, from the call to the published result; *loaded* is the same with
 ``pointstamp.spark.daemon``. One JSON line per step, with the ms since the step before and since the call, and
 the processor time that a task's process had taken when its function was called. "a bare Python" is the
@@ -29,8 +29,8 @@ from benchmarks.spark.steps import Moments, born, note, table
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
-from pointstamp.spark import job
-from pointstamp.spark.gang import SparkGang
+from pointstamp.spark import forming, job
+from pointstamp.spark.crewtask import Task
 
 STEPS = [
     "called",
@@ -46,7 +46,7 @@ BORN, CALLED = STEPS[3:5]
 LOADED = "processor time"
 WHERE = "POINTSTAMP_BENCH_MOMENTS"
 KINDS = ("bare", "flow", "loaded")
-LOADS = ("pyspark.worker, pyarrow", "pyspark.worker, pyarrow, pointstamp.spark.gang")
+LOADS = ("pyspark.worker, pyarrow", "pyspark.worker, pyarrow, pointstamp.spark.bounded")
 
 
 def arrive() -> None:
@@ -57,13 +57,13 @@ def arrive() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class NotedGang(SparkGang):
-    """A gang whose tasks write their moments down."""
+class NotedTask(Task):
+    """A task that writes its moments down."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Run one worker, as any gang."""
+        """Be a worker, as any task."""
         arrive()
-        yield from SparkGang.__call__(self, batches)
+        yield from Task.__call__(self, batches)
 
 
 def empty(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -73,9 +73,9 @@ def empty(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def run_bare(spark: SparkSession, moments: Moments) -> None:
-    """A barrier job that does nothing."""
+    """A job that does nothing."""
     moments.take(STEPS[0])
-    rows = spark.range(0, SLOTS, 1, SLOTS).mapInArrow(empty, "id long", barrier=True)
+    rows = spark.range(0, SLOTS, 1, SLOTS).mapInArrow(empty, "id long")
     moments.take(STEPS[2])
     assert len(rows.collect()) == SLOTS
     moments.take(STEPS[5])
@@ -85,10 +85,11 @@ def run_flow(spark: SparkSession, moments: Moments) -> None:
     """A flow with one row."""
     with ExitStack() as opened:
         opened.enter_context(moments.around(job, "input_specs", before=STEPS[1]))
-        opened.enter_context(moments.around(job, "_collect", before=STEPS[2], after=STEPS[5]))
+        opened.enter_context(moments.around(job, "start_workers", before=STEPS[2]))
+        opened.enter_context(moments.around(job, "collect_files", after=STEPS[5]))
         opened.enter_context(moments.around(job, "publish", after=STEPS[6]))
-        opened.callback(setattr, job, "SparkGang", SparkGang)
-        setattr(job, "SparkGang", NotedGang)  # noqa: B010 - the name is imported there
+        opened.callback(setattr, forming, "Task", Task)
+        setattr(forming, "Task", NotedTask)  # noqa: B010 - the name is imported there
         moments.take(STEPS[0])
         start_up(spark)
         moments.take(STEPS[7])

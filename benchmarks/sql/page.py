@@ -74,8 +74,8 @@ def summary(lines: list[Figures]) -> str:
         return sum(each.get(f"times_{peer}{suffix}", 0) > least for each in lines)
 
     clock, processor = count("duckdb", 1, ""), count("duckdb", 1, "_cpu")
-    said = f"Of {len(lines)} queries, an update is cheaper than DuckDB's recomputation for {clock} by the "
-    said += f"clock and {processor} by the processor"
+    said = f"Of {len(lines)} queries, an update is cheaper than DuckDB's recomputation for {clock} in "
+    said += f"wall-clock time and {processor} in CPU time"
     if any("times_spark" in each for each in lines):
         clock, processor = count("spark", TIMES_SPARK, ""), count("spark", TIMES_SPARK, "_cpu")
         said += f", and more than {TIMES_SPARK} times cheaper than Spark's for {clock} and {processor}"

@@ -6,7 +6,7 @@ hundred, three of four come from one hot bidder, prices are spread evenly by the
 and auctions name an auction or a person that comes only later. Event times continue evenly, and are out of
 order within a bound.
 
-Everything is worked out in columns: ten million events take some seconds. Texts are drawn from small pools.
+Everything is computed in columns: ten million events take some seconds. Texts are drawn from small pools.
 """
 
 from collections.abc import Iterator, Mapping
@@ -174,7 +174,7 @@ def _last_auction(number: Integers) -> Integers:
 
 
 def _someone(number: Integers, random: np.random.Generator, offset: int) -> Integers:
-    """Who sells or bids: three of four times one of the hot ones, else somebody who is active, or will be."""
+    """Who sells or bids: three of four times one of the hot ones, else a person who is active, or will be."""
     last = _last_person(number)
     active = np.minimum(last + 1, ACTIVE)
     some = last + 1 - active + (random.random(len(number)) * (active + LEAD)).astype(np.int64)
@@ -223,7 +223,7 @@ _CHANNELS: Final = pa.array(
 )
 _URLS: Final = pa.array(
     [
-        # Nine of ten channels that nobody knows name themselves in their links.
+        # Nine of ten channels without a known name are named in their links.
         f"https://www.nexmark.com/{word[:5]}/{word[5:10]}/{word[10:]}/item.htm?query=1"
         + (f"&channel_id={i * 2_654_435_761 % 2**31}" if i >= _KNOWN and i % 10 else "")
         for i, word in enumerate(_words(5, len(_CHANNELS), 15, 15))

@@ -15,6 +15,10 @@ choose_core()
 if TYPE_CHECKING:
     from pointstamp import testing
     from pointstamp.dataflow import Dataflow
+    from pointstamp.dataflow.loops import Loop, TableLoop
+    from pointstamp.dataflow.operator import operator
+    from pointstamp.dataflow.stream import Stream
+    from pointstamp.dataflow.table import Table
     from pointstamp.errors import PointstampError, PointstampWarning
     from pointstamp.expressions import functions
     from pointstamp.expressions.functions import duration, tumbling
@@ -28,9 +32,7 @@ if TYPE_CHECKING:
         Starts,
         WatchesFrontiers,
     )
-    from pointstamp.flow.operator import operator
     from pointstamp.flow.probe import Probe
-    from pointstamp.flow.stream import Loop, Stream
     from pointstamp.operators.capability import Capability
     from pointstamp.operators.context import Context, SendSession
     from pointstamp.operators.stateless import Row
@@ -103,8 +105,6 @@ if TYPE_CHECKING:
         running_min,
         running_sum,
     )
-    from pointstamp.tables.loops import TableLoop
-    from pointstamp.tables.table import Table
     from pointstamp.topology.domain import RootSummary, Time, TimeOrder
     from pointstamp.topology.stacks import Stacks
     from pointstamp.topology.summary import Summary, delay
@@ -135,7 +135,7 @@ _HOMES = {
     "KafkaSink": "sinks.kafka.sink",
     "KeptStatus": "running.status",
     "LocalRun": "running.local",
-    "Loop": "flow.stream",
+    "Loop": "dataflow.loops",
     "LoopStatus": "running.status",
     "OperatorLike": "flow.logic",
     "OrderFunction": "tables.in_order",
@@ -167,10 +167,10 @@ _HOMES = {
     "Starts": "flow.logic",
     "Stateful": "state.pieces",
     "Storage": "storage.port",
-    "Stream": "flow.stream",
+    "Stream": "dataflow.stream",
     "Summary": "topology.summary",
-    "Table": "tables.table",
-    "TableLoop": "tables.loops",
+    "Table": "dataflow.table",
+    "TableLoop": "dataflow.loops",
     "Time": "topology.domain",
     "TimeOrder": "topology.domain",
     "Unit": "sources.port",
@@ -208,7 +208,7 @@ _HOMES = {
     "median": "reduce.asking",
     "min": "reduce.asking",
     "min_by": "reduce.asking",
-    "operator": "flow.operator",
+    "operator": "dataflow.operator",
     "published": "sources.published",
     "published_files": "sinks.reading",
     "quantile": "reduce.asking",

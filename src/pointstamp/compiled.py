@@ -58,7 +58,7 @@ def digest_of_core(source: Path = _SOURCE) -> str:
 
 
 class CoreFinder:
-    """Finds the modules of the core in a folder of compiled ones; changed by nobody."""
+    """Finds the modules of the core in a folder of compiled ones; immutable."""
 
     def __init__(self, files: Mapping[str, Path]) -> None:
         self._files = files

@@ -51,7 +51,7 @@ class CapabilityError(FlowError):
 
 
 class SourceError(FlowError):
-    """An input holds what cannot be read, and reading it again is no help: the message says where."""
+    """An input contains unreadable data, and a retry does not help: the message names the place."""
 
 
 class OperatorError(FlowError):

@@ -29,7 +29,7 @@ _SECRET_PARTS: Final = (
 _SECRET_NAMES: Final = frozenset(("key", "pwd", "pass", "sig", "sas", "auth"))
 """Names that are secret as the name of an option or of a query parameter, but are common words elsewhere."""
 
-_URL: Final = re.compile(r"([A-Za-z][\w+.\-]*:/{1,3})(.*)", re.DOTALL)
+_URL: Final = re.compile(r"((?:jdbc:)?[A-Za-z][\w+.\-]*:/{1,3})(.*)", re.DOTALL)
 _CONTAINER: Final = re.compile(r"(?:abfss?|wasbs?|az|adl)://[^/:@?#]+@[^@]*$")
 """Schemes in which the part before the ``@`` is a container, if it has no password."""
 _HOST_ALONE: Final = re.compile(r"[^/\s]+:.*@", re.DOTALL)

@@ -21,7 +21,7 @@ from functools import partial
 import pytest
 
 import pointstamp
-from pointstamp.cli.main import main
+from pointstamp.cli.main import SUBCOMMANDS, main
 from pointstamp.compiled import is_compiled
 from pointstamp_models.catalogue.clocks import HoldsBackAnything
 from pointstamp_models.exploring import report
@@ -43,8 +43,10 @@ def start(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_help_names_every_command_and_ends_well() -> None:
     done = start("--help")
     assert done.returncode == 0
-    assert "check" in done.stdout
-    assert "pointstamp check models" in done.stdout
+    listed = done.stdout.partition("commands:")[2].partition("start here:")[0]
+    commands = re.findall(r"^    (\w+)", listed, re.MULTILINE)
+    assert commands[:3] == ["demo", "sql", "run"]
+    assert len(commands) == len(SUBCOMMANDS)
     assert done.stderr == ""
 
 
@@ -63,7 +65,7 @@ def test_the_version_is_that_of_the_package() -> None:
 @pytest.mark.parametrize(
     ("arguments", "known"),
     [
-        (["frobnicate"], "known: check"),
+        (["frobnicate"], "known: demo, sql, run"),
         (["--frobnicate"], "known: --help, --version"),
         (["check", "everything"], "known: models, explain"),
         (["check", "models", "--frobnicate"], "known: --help, --json, --long, --model"),
@@ -71,7 +73,7 @@ def test_the_version_is_that_of_the_package() -> None:
         (["check", "models", "clocks"], "known: --help, --json, --long, --model"),
         (["check", "models", "--model"], "see pointstamp check models --help"),
         (["check", "models", "--model", "watches"], "known: clocks, exchange"),
-        (["check", "models", "--processes", "0"], "needs a number of at least 1, but got '0'"),
+        (["check", "models", "--processes", "0"], "must be a number of at least 1, got '0'"),
     ],
     ids=" ".join,
 )
@@ -89,7 +91,7 @@ def test_what_is_unknown_gets_one_line_that_says_what_is_known_and_code_2(
 def test_the_process_ends_with_code_2_too() -> None:
     done = start("frobnicate")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("pointstamp: unknown command 'frobnicate'; known: check")
+    assert done.stderr.startswith("pointstamp: unknown command 'frobnicate'; known: demo, sql, run")
 
 
 @pytest.mark.parametrize("arguments", [[], ["check"]], ids=["pointstamp", "check"])

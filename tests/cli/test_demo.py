@@ -106,7 +106,7 @@ def test_the_demo_kills_a_worker_goes_on_and_agrees_with_scipy(
     assert "20,000 edges, in 8 files; 2 workers on Spark" in ran.stderr
     assert "killed worker 1 (process " in ran.stderr
     assert "; the query resumed from epoch " in ran.stderr
-    assert "none is lost, none comes twice, as if nobody had been killed" in ran.stderr
+    assert "none is lost, none comes twice, as if no worker had been killed" in ran.stderr
     assert "8 epochs published in " in ran.stderr
     assert "\tat " not in ran.stderr  # no Java stack trace
     assert main(["snapshots", str(tmp_path / "demo" / "checkpoint")]) == 0

@@ -168,7 +168,7 @@ def test_a_signal_lets_epochs_on_their_way_come_to_their_end(how: signal.Signals
         out, err = process.communicate(timeout=300)
     assert process.returncode == 0, said + err
     assert out.startswith("1 epoch published, up to epoch 0; ")
-    assert "stopping after the epochs on their way" in err
+    assert "stopping after the epochs in flight" in err
     assert totals() == [(0, "a", 2)]
 
 

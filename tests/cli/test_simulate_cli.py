@@ -219,7 +219,7 @@ def test_the_last_world_is_saved_where_all_is_well(
         (RIGHT.replace("def inputs", "def others"), "has no inputs; write inputs = {'words': [rows, rows]}"),
         (
             RIGHT.replace('"words": [[', '"word": [['),
-            "has the inputs 'words', but was given epochs for 'word'",
+            "has the inputs 'words', got epochs for 'word'",
         ),
         (
             RIGHT.replace("return {", "return 1/0, {"),
@@ -233,7 +233,7 @@ def test_the_last_world_is_saved_where_all_is_well(
             RIGHT.replace("flow = ", "from pointstamp.topology.domain import Epochs\nflow = ").replace(
                 'Dataflow("words"', 'Dataflow("words", times=type("Own", (Epochs,), {})()'
             ),
-            "input 'words', item 0: this flow has times of its own, so its items are (time, rows) pairs",
+            "input 'words', item 0: items must be (time, rows) pairs, because the flow has custom times",
         ),
         ("flow = = 1", "cannot be run: SyntaxError: invalid syntax (line 1)"),
         (RIGHT.replace('count("word")', 'count("wort")'), "needs the column 'wort'"),
@@ -259,8 +259,8 @@ def test_a_file_that_cannot_be_used_gets_one_line_and_code_2(
         (["FLOW", "--workers", "many"], "needs a number of workers, 2, or a range, 1-4, not 'many'"),
         (["FLOW", "--replay", "first"], "argument --replay: invalid int value: 'first'"),
         (["FLOW", "--rows", "words=0.1"], "--rows belongs to --replay SEED, which is missing"),
-        (["FLOW", "--replay", "1", "--rows", "words"], "rows are written as input=epoch.row"),
-        (["FLOW", "--replay", "1", "--choices", "x"], "choices are written as numbers and ranges"),
+        (["FLOW", "--replay", "1", "--rows", "words"], "expected rows as input=epoch.row"),
+        (["FLOW", "--replay", "1", "--choices", "x"], "expected choices as numbers and ranges"),
         (["FLOW", "--replay", "1", "--trace", "/nowhere/at/all"], "the trace cannot be written to /nowhere"),
         (["FLOW", "--seed", "3"], "unknown argument '--seed'"),
     ],

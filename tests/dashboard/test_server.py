@@ -6,6 +6,7 @@ Families, and what only each can find:
 - *numbers*: what machines are told is what ``query.progress()`` says.
 """
 
+import gc
 import json
 import re
 import socket
@@ -241,6 +242,26 @@ def test_a_port_of_a_query_that_has_ended_is_taken_over_and_no_other(tmp_path: P
         assert got(served.address)[0] == 200
         assert got(ended.address)[0] == 403
     ended.close()
+
+
+def test_queries_one_after_the_other_are_shown_at_one_port_also_if_only_the_server_is_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Dashboard(Still(chain(3))) as free:
+        port = free.port
+    for number in range(3):
+        query = halving().start_local(
+            numbers=[],
+            checkpoint=tmp_path / f"checkpoint {number}",
+            output=tmp_path / f"out {number}",
+            dashboard=port,
+            available_now=True,
+        )
+        query.awaitTermination(SECONDS_MAX)
+        assert got(capsys.readouterr().err.split()[-1])[0] == 200
+        gc.collect()
+    with query.dashboard(port=port):  # which closes it
+        pass
 
 
 # A token of the user's.

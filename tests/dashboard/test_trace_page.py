@@ -76,7 +76,7 @@ def test_a_recorded_world_is_stepped_through_with_the_model_beside_it(
         assert set(table(browser, "frontiers").values()) == {("complete", "complete")}
         assert texts(browser, ".known h3")[2:] == [
             "Capabilities that worker 0 holds (0)",
-            "Messages on their way (0)",
+            "Messages in flight (0)",
         ]
         assert texts(browser, "#figures dd") == [str(len(trace.events)), "2", "complete", "valid"]
         quiet(browser)
@@ -181,7 +181,7 @@ def test_crashes_and_recoveries_are_steps_with_a_state_for_each_generation(
         began = trace.happened[again].event
         assert isinstance(began, GenerationBegan)
         assert set(table(browser, "points").values()) == {(str(began.workers),) * 2}
-        assert "Messages on their way (0)" in texts(browser, ".known h3")
+        assert "Messages in flight (0)" in texts(browser, ".known h3")
         go(browser, len(trace.happened) - 1)
         assert texts(browser, "#agrees.agrees")
         quiet(browser)

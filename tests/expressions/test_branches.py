@@ -258,7 +258,9 @@ def test_a_row_fails_only_in_branches_that_it_takes(drawn: Drawn, rows: list[Row
     right = [(row, value) for row, value in zip(rows, expected, strict=True) if value is not Fails]
     assert compiled(_batch([row for row, _ in right])).to_pylist() == [value for _, value in right]
     if len(right) < len(rows):
-        with pytest.raises((pa.ArrowInvalid, ArithmeticError)):
+        with pytest.raises(
+            (pa.ArrowInvalid, ArithmeticError), match=r"division by zero|not a value of the type|overflow"
+        ):
             compiled(_batch(rows))
 
 
@@ -279,7 +281,7 @@ def test_a_constant_that_fails_in_a_branch_is_no_mistake_of_the_flow() -> None:
     compiled = compile_expression(tree, SCHEMA, "x")
     assert compiled(_batch([{"a": 0, "b": 0, "s": ""}])).to_pylist() == [2.0]
     assert compiled(_batch([])).to_pylist() == []
-    with pytest.raises(ArithmeticError):
+    with pytest.raises(ArithmeticError, match="division by zero"):
         compiled(_batch([{"a": 1, "b": 0, "s": ""}]))
 
 
@@ -299,7 +301,7 @@ def test_the_law_finds_an_evaluation_of_all_rows(monkeypatch: pytest.MonkeyPatch
     drawn = _case(
         _less(_leaf("b"), Drawn(lit(1), lambda row: 1)), _leaf("a"), _remainder(_leaf("a"), _leaf("b"))
     )
-    with pytest.raises(ArithmeticError):
+    with pytest.raises(ArithmeticError, match="division by zero"):
         compile_expression(drawn.tree, SCHEMA, "law")(_batch([{"a": 1, "b": 0, "s": ""}]))
 
 

@@ -103,5 +103,5 @@ def test_without_rounds_or_edges_everybody_keeps_the_own_label() -> None:
 
 
 def test_a_number_of_rounds_below_zero_is_refused() -> None:
-    with pytest.raises(FlowError, match="a number of rounds from 0 on, and was given -1"):
+    with pytest.raises(FlowError, match="rounds must be an integer of 0 or more, got -1"):
         cdlp(graph_input(ps.Dataflow("communities")), rounds=-1)

@@ -310,7 +310,7 @@ def test_added_edges_may_carry_a_diff() -> None:
 @pytest.mark.parametrize("diff", [-1, 0, None])
 def test_a_deletion_is_refused_with_the_edge_and_what_to_do(diff: int | None) -> None:
     flow = build("src long, dst long, diff int", diff="diff")
-    said = rf"only be added.*from 5 to 6 has 'diff' {diff} \(1 such rows\).*new run"
+    said = rf"only be inserted.*from 5 to 6 has 'diff' {diff} \(1 such rows\).*ps.graphs.Graph"
     with pytest.raises(FlowError, match=said):
         feed(flow, {"src": [1, 5], "dst": [2, 6], "diff": [1, diff]})
 
@@ -342,5 +342,5 @@ def test_components_inside_a_loop_are_refused() -> None:
     flow = Dataflow("nested")
     edges = flow.input("edges", "src long, dst long")
     loop = edges.loop("outer")
-    with pytest.raises(FlowError, match=r"which is in loop 'outer'.*Leave the loop first"):
+    with pytest.raises(FlowError, match=r"got a stream in loop 'outer'.*Leave the loop first"):
         connected_components(loop.enter(edges))

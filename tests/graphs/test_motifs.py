@@ -140,16 +140,16 @@ def test_vertices_and_edges_come_with_their_properties_in_the_order_of_the_text(
 @pytest.mark.parametrize(
     ("motif", "said"),
     [
-        ("", "this one is empty"),
-        ("(a)-[e]-(b)", "'\\(a\\)-\\[e\\]-\\(b\\)' is no term"),
-        ("(a)<-[e]->(b)", "is no term"),
-        ("(a)-[e*2]->(b)", "is no term"),
-        ("(a)-[e]->(b); (b)-[e]->(c)", "two edges are called 'e'"),
-        ("(a)-[a]->(b)", "'a' is an edge and a vertex"),
-        ("(a)-[]->(b); !(a)-[e]->(b)", "the edge 'e' must not be there, so it has no name"),
-        ("(a)-[]->(b); !(a)-[]->(c)", "the vertex 'c' is in a term with ! only. Add \\(c\\)"),
-        ("(a); !()-[]->()", "says of no vertex"),
-        ("()-[]->()", "nothing in it has a name"),
+        ("", "the motif is empty"),
+        ("(a)-[e]-(b)", "'\\(a\\)-\\[e\\]-\\(b\\)' is not a term"),
+        ("(a)<-[e]->(b)", "is not a term"),
+        ("(a)-[e*2]->(b)", "is not a term"),
+        ("(a)-[e]->(b); (b)-[e]->(c)", "two edges have the name 'e'"),
+        ("(a)-[a]->(b)", "'a' names an edge and a vertex"),
+        ("(a)-[]->(b); !(a)-[e]->(b)", "a negated edge cannot have a name, got 'e'"),
+        ("(a)-[]->(b); !(a)-[]->(c)", "the vertex 'c' occurs only in a negated term. Add \\(c\\)"),
+        ("(a); !()-[]->()", "names no vertex"),
+        ("()-[]->()", "no vertex or edge has a name"),
     ],
 )
 def test_a_text_that_is_no_motif_is_refused_with_its_place(motif: str, said: str) -> None:

@@ -199,9 +199,9 @@ def test_a_vertex_that_was_given_has_a_rank_without_edges() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"damping": 1.0}, "a damping from 0 to 0.99, and was given 1.0"),
-        ({"tolerance": 0}, "a tolerance from 1e-9 to 0.1, and was given 0"),
-        ({"sums_to": "two"}, "sums_to 'one', 'vertices' or None, and was given 'two'"),
+        ({"damping": 1.0}, "damping must be from 0 to 0.99, got 1.0"),
+        ({"tolerance": 0}, "tolerance must be from 1e-9 to 0.1, got 0"),
+        ({"sums_to": "two"}, "sums_to must be 'one', 'vertices' or None, got 'two'"),
     ],
 )
 def test_what_cannot_be_is_refused_when_the_flow_is_written(options: dict[str, Any], said: str) -> None:
@@ -214,7 +214,7 @@ def test_ranks_in_a_loop_are_refused() -> None:
     graph = graph_input(flow)
     with graph.edges.loop("outer") as loop:
         inside = Graph(loop.enter(graph.edges))
-        with pytest.raises(FlowError, match="which is in loop 'outer': ranks go from epoch to epoch"):
+        with pytest.raises(FlowError, match="must be outside of loops, got one in loop 'outer'"):
             pagerank(inside)
         loop.leave(inside.edges)
 

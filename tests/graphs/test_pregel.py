@@ -139,20 +139,20 @@ def test_a_program_that_never_ends_is_an_error_that_shows_its_last_rounds() -> N
         max_rounds=5,
     )
     flow.output("n", endless)
-    with pytest.raises(ps.PointstampError, match="'pregel' has not come to an end in 5 rounds"):
+    with pytest.raises(ps.PointstampError, match="'pregel' has not converged in 5 rounds"):
         flow.run_local(edges=edge_tables([[((1, 2), 1)]]))
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"start": {}}, "a state of one column or more"),
-        ({"start": {"id": ps.lit(1)}}, "none of them 'id'"),
-        ({"update": {"x": ps.lit(1)}}, "the state has the columns n, and update those of x"),
-        ({"aggregates": {"n": ps.max("msg")}}, "'n' is an aggregate and in the state"),
-        ({"rounds": -1}, "a number of rounds from 0 on, and was given -1"),
-        ({"to_dst": None}, "needs to_src, to_dst or both"),
-        ({"to_dst": {"id": ps.col("src")}}, "a message has no column 'id'"),
+        ({"start": {}}, "must define at least one column"),
+        ({"start": {"id": ps.lit(1)}}, "none with the name 'id'"),
+        ({"update": {"x": ps.lit(1)}}, "must have the columns of start= .n., got x"),
+        ({"aggregates": {"n": ps.max("msg")}}, "'n' names an aggregate and a column of the state"),
+        ({"rounds": -1}, "rounds must be an integer of 0 or more, got -1"),
+        ({"to_dst": None}, "Give to_src, to_dst or both"),
+        ({"to_dst": {"id": ps.col("src")}}, "a message cannot have a column 'id'"),
     ],
 )
 def test_what_is_no_program_is_refused_when_the_flow_is_written(options: dict[str, Any], said: str) -> None:

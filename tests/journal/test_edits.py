@@ -38,9 +38,9 @@ from pointstamp.errors import RecoveryError
 from pointstamp.expressions.compiling import Compiled
 from pointstamp.expressions.tree import Expression
 from pointstamp.flow.plan import Plan
-from pointstamp.journal import canonical
-from pointstamp.journal.canonical import attributes, logic_of
 from pointstamp.journal.shape import check_shape, operator_shape, shape_of
+from pointstamp.plan import canonical
+from pointstamp.plan.canonical import attributes, logic_of
 from pointstamp.topology.ports import OperatorIndex, SourcePort
 from support.edits import (
     GRAPHS,

@@ -15,6 +15,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
+from pointstamp.journal import ledger as ledger_module
 from pointstamp.journal.history import Entry, FlowShape, StoredAsOne, Ticked
 from pointstamp.journal.journal import Journal
 from pointstamp.journal.ledger import Ledger
@@ -119,6 +120,29 @@ def test_the_first_tick_of_an_input_and_the_final_one_are_stored_at_once() -> No
     _tick(ledger, 2, final=True)
     assert _stored(storage)[2:] == ["Ticked", "StoredAsOne", "Ticked"]
     assert _ledger(storage).is_final
+
+
+def test_a_journal_without_a_summary_is_summarized_after_so_many_entries(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ledger_module, "SUMMARY_ENTRIES_MAX", 5)
+    storage = MemoryStorage()
+    ledger = _ledger(storage, gathered=1)
+    ledger.begin(FlowShape("flow", "query", {}))
+    longest = 0
+    for number in range(40):
+        _tick(ledger, number)
+        ledger.summarize_if_long()
+        longest = max(longest, len(_stored(storage)))
+    assert longest <= 7
+
+
+def test_what_one_unit_of_a_tick_completes_is_known_to_the_next_driver() -> None:
+    storage = MemoryStorage()
+    ledger = _ledger(storage)
+    ledger.tick({"words": [Unit("0", ()), Unit("1", (), complete_to=5)]}, 1, final=False)
+    for known in (ledger, _ledger(storage)):
+        assert known.promises["words"].complete == 5
 
 
 def test_a_summary_holds_the_ticks_that_were_gathered() -> None:

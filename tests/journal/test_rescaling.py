@@ -110,7 +110,7 @@ def test_state_behind_a_function_of_whole_rows_goes_on_on_as_many_workers_and_no
     assert counted(flow, tmp_path, (2, 2)) == EVERY_EPOCH_COUNTS[:24]
     said = (
         "operator counts has the state 'counts', which was saved by a number of workers other than "
-        "3 behind an exchange by pairs: its keys alone do not say which worker owns them"
+        "3 downstream of an exchange by pairs, and its keys alone do not determine the worker that owns them"
         r".*exchange\('key', by=\.\.\.\)"
     )
     with pytest.raises(RecoveryError, match=said):
@@ -123,9 +123,7 @@ def test_state_that_inputs_reach_by_function_and_by_hash_is_not_dealt_out(tmp_pa
     numbers = flow.input("numbers", "x long")
     one, other = numbers.exchange("x", by=pairs), numbers.filter(pc.field("x") < 0).exchange("x")
     flow.output("out", ps.operator("counts", Counts(ps.saved.mapping("long", int)), one=one, other=other))
-    with pytest.raises(
-        RecoveryError, match="rows come to it by pairs of x and by x: it is not known by which"
-    ):
+    with pytest.raises(RecoveryError, match="rows reach it by pairs of x and by x: it is ambiguous by which"):
         counted(flow, tmp_path, (2, 3))
 
 
@@ -157,11 +155,11 @@ class Tables(Counts):
     [
         (
             {"x": pa.int64(), "y": pa.int64()},
-            "and is kept by x, y: the function needs the columns of the exchange",
+            "but its keys are x, y, and the function needs the columns of the exchange",
         ),
         (
             {"x": pa.decimal128(9, 2)},
-            "kept by keys whose types differ from those of the exchange by pairs of x before it",
+            "has keys whose types differ from those of the exchange by pairs of x upstream",
         ),
     ],
     ids=["two for one", "another type"],

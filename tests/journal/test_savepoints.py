@@ -107,11 +107,11 @@ def test_a_savepoint_that_is_not_there_is_named_with_those_that_are(kept: Path) 
 
 
 def _damaged(kept: Path, how: str, name: str) -> None:
-    """Damage the first worker's part of the whole snapshot, or of the last one, that 'monday' has kept."""
+    """Damage the first worker's part of the whole snapshot, the next or the last that 'monday' has kept."""
     storage = LocalStorage(kept / "first")
     journal: Journal[Entry] = Journal.open(storage, Entry, query=known_query_id(storage))
     ledger = Ledger(journal, {"words": ps.files(str(kept / "in"), "arrow")})
-    commit = ledger.savepoints[0].commits[0 if name == "whole" else -1]
+    commit = ledger.savepoints[0].commits[{"whole": 0, "first changes": 1, "last changes": -1}[name]]
     assert commit.is_whole == (name == "whole")
     mine, other = (kept / "first" / part.name for part in commit.parts)
     if how == "gone":
@@ -122,7 +122,11 @@ def _damaged(kept: Path, how: str, name: str) -> None:
         mine.write_bytes(other.read_bytes())
 
 
-WORDS = {"gone": "there is no object", "altered": "was altered", "another's": "holds what was written as"}
+WORDS = {
+    "gone": "there is no object",
+    "altered": "was altered",
+    "another's": "contains the object that was written as",
+}
 
 
 @pytest.mark.parametrize("how", WORDS)
@@ -134,11 +138,12 @@ def test_a_savepoint_with_a_part_that_is_not_its_own_is_refused(kept_in_files: P
 
 
 @pytest.mark.parametrize("how", WORDS)
-def test_where_what_changed_last_is_not_its_own_what_came_before_is_gone_on_from(
-    kept_in_files: Path, how: str, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("which", ["first changes", "last changes"])
+def test_where_what_changed_is_not_its_own_what_came_before_is_gone_on_from(
+    kept_in_files: Path, how: str, which: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     kept = kept_in_files
-    _damaged(kept, how, "changes")
+    _damaged(kept, how, which)
     _again(kept, "monday")
     assert WORDS[how] in caplog.text
     assert _counts(kept / "rest") == [each for each in _counts(kept / "all") if each[0] > 4]

@@ -158,7 +158,7 @@ def test_a_flipped_bit_of_any_object_gives_the_right_rows_or_a_refusal(is_summar
 def test_a_part_that_is_right_only_when_the_driver_looks_is_refused_by_the_worker() -> None:
     ours, foreign = (_stopped(seed, is_summarized=False) for seed in (6, 7))
     late = _Late(copied(ours.storage), foreign.storage)
-    with pytest.raises(RecoveryError, match=r"'snapshots/.*' belongs to '"):
+    with pytest.raises(RecoveryError, match=r"'snapshots/.*': expected an object of '"):
         Supervisor(ours.spec(late, ours.shelf.copy()), InProcessLauncher()).run()  # type: ignore[arg-type]
 
 
@@ -185,7 +185,7 @@ def test_a_checkpoint_of_an_older_format_is_refused_with_both_formats() -> None:
     # mark, format 1, version of the content, length of the kind's name, of the content, checksum
     before = struct.pack("<4sBHBQI", b"\x93pst", 1, 1, 5, 4, 0) + b"query" + b"1234"
     ours.storage.write(QUERY, before)
-    with pytest.raises(StorageError, match=r"'query' is sealed in format 1, .* reads format 2"):
+    with pytest.raises(StorageError, match=r"'query': expected seal format 2, got 1"):
         query_id_at(ours.storage)
 
 

@@ -343,7 +343,7 @@ def test_news_that_no_frontier_expects_are_refused() -> None:
     state.shown[0] = [frozenset()] * len(WALKER.shape.ports)
     state.send_upd(0, {WALKER.point(an_input(), (0,)): 1})
     told = ProgressReceived(WorkerIndex(0), WorkerIndex(0), 0, (Counted(an_input(), (0,), 1),))
-    with pytest.raises(BrokenError) as broken:
+    with pytest.raises(BrokenError, match="which its frontier has passed") as broken:
         ExchangeRules(state).progress_received(told)
     assert broken.value.property == "CMEnabled"
 
@@ -352,7 +352,7 @@ def test_a_count_that_no_view_will_ever_know_breaks_the_record_count() -> None:
     state = state_after_start()
     state.recv_cap(0, WALKER.point(an_input(), (0,)))
     state.perf_op(0, {})
-    with pytest.raises(BrokenError) as broken:
+    with pytest.raises(BrokenError, match="will miscount for ever") as broken:
         ExchangeRules(state).check_record_count()
     assert broken.value.property == "RecordCount"
 
@@ -452,5 +452,5 @@ def test_what_is_no_trace_is_refused_in_words(content: bytes, tmp_path: Path) ->
 def test_a_change_is_shown_with_its_sign() -> None:
     event = ProgressSent(WorkerIndex(1), 4, (Change(Location(0), (2,), -1),))
     assert describe_event(TRACE.header.shape, event) == (
-        f"worker 1 told everybody, as batch 4: -1 of (2,) at {TRACE.header.shape.ports[0].name}"
+        f"worker 1 told all workers, as batch 4: -1 of (2,) at {TRACE.header.shape.ports[0].name}"
     )

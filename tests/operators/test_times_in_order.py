@@ -275,5 +275,5 @@ def test_times_of_ones_own_are_taken_in_the_order_of_their_sort_key(workers: int
 def test_times_of_ones_own_that_sort_alike_are_refused_where_the_order_matters() -> None:
     flow, data = own_times(Sums())
     data["right"] = [((0, 3), data["right"][0][1])]
-    with pytest.raises(FlowError, match=r"takes its times in order, but .* have the same sort_key"):
+    with pytest.raises(FlowError, match=r"receives its times in order, but .* have the same sort_key"):
         flow.run_local(data)

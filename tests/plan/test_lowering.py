@@ -10,7 +10,6 @@ import pyarrow as pa
 import pointstamp as ps
 from pointstamp.plan import logical
 from pointstamp.plan.logical import Iterate, LogicalOperator, Recursive, Scan, Variable
-from pointstamp.plan.lowering import Lowering
 from pointstamp.reduce.aggregate import Aggregate
 
 EDGES = pa.schema({"src": pa.int64(), "dst": pa.int64()})
@@ -18,14 +17,7 @@ EDGES = pa.schema({"src": pa.int64(), "dst": pa.int64()})
 
 def _flow(outputs: dict[str, LogicalOperator]) -> ps.Dataflow:
     flow = ps.Dataflow("plan")
-
-    def scan(each: Scan) -> ps.Table:
-        stream = flow.input(each.input, each.declared)
-        return stream.running(weight=each.marker) if each.kind == "weights" else stream.running()
-
-    lowering = Lowering(list(outputs.values()), scan)
-    for name, operator in outputs.items():
-        flow.output(name, lowering.table(operator))
+    flow.add_plan(outputs)
     return flow
 
 

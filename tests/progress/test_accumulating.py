@@ -98,11 +98,11 @@ def test_a_gap_a_repetition_and_a_stranger_are_errors() -> None:
     root.receive(ProgressBatch(WorkerIndex(0), 0, ()))
     with pytest.raises(ProgressError, match="expected batch 1: a batch was delivered twice"):
         root.receive(ProgressBatch(WorkerIndex(0), 0, ()))
-    with pytest.raises(ProgressError, match="worker 1, which is neither above nor below it"):
+    with pytest.raises(ProgressError, match="worker 1, which is not its neighbor in the broadcast tree"):
         view(2).receive(ProgressBatch(WorkerIndex(1), 0, ()))
 
 
 def test_a_kind_of_broadcast_that_there_is_not_is_refused() -> None:
     assert ps.Dataflow("flow", broadcast="direct").plan.broadcast == "direct"
-    with pytest.raises(FlowError, match="'gossip'; it is 'direct' or 'accumulating', or None"):
+    with pytest.raises(FlowError, match="'direct' or 'accumulating' or None, got 'gossip'"):
         ps.Dataflow("flow", broadcast="gossip")  # type: ignore[arg-type]

@@ -81,7 +81,7 @@ def test_a_repetition_names_the_peer_and_both_numbers() -> None:
 
 def test_a_refused_batch_changes_nothing() -> None:
     receiver = worker()
-    with pytest.raises(ProgressError):
+    with pytest.raises(ProgressError, match="expected batch 0: a batch was lost"):
         receiver.receive(ProgressBatch(WorkerIndex(1), 4, ()))
     assert receiver.receive(ProgressBatch(WorkerIndex(1), 0, (Change(AT, (0,), 1),))) == (
         Change(AT, (0,), 1),
@@ -89,9 +89,9 @@ def test_a_refused_batch_changes_nothing() -> None:
 
 
 def test_strangers_are_refused() -> None:
-    with pytest.raises(ProgressError, match="worker 7, but there are 2 workers"):
+    with pytest.raises(ProgressError, match="worker 7, but the run has 2 workers"):
         worker().receive(ProgressBatch(WorkerIndex(7), 0, ()))
-    with pytest.raises(ProgressError, match="worker 2 cannot be one of 2"):
+    with pytest.raises(ProgressError, match="worker must be a number from 0 to 1, got 2"):
         worker(2)
 
 

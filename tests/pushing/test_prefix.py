@@ -15,7 +15,6 @@ import pytest
 
 import pointstamp as ps
 from pointstamp.expressions.tree import Expression
-from pointstamp.flow.stream import Stream
 from pointstamp.pushing.prefix import pushed
 from pointstamp.pushing.wording import worded
 from pointstamp.rows.schema import as_schema
@@ -23,10 +22,10 @@ from pointstamp.rows.schema import as_schema
 DDL = "k long, i int, d double, s string, n decimal(10, 2), at timestamp"
 
 
-def steps_of(make: Callable[[Stream], object], ddl: str = DDL) -> list[str]:
+def steps_of(make: Callable[[ps.Stream], object], ddl: str = DDL) -> list[str]:
     flow = ps.Dataflow("flow")
     made = make(flow.input("rows", ddl))
-    assert isinstance(made, Stream)
+    assert isinstance(made, ps.Stream)
     flow.output("out", made)
     found = pushed(flow.plan).inputs.get("rows")
     return [] if found is None else [step.operator for step in found.steps]
@@ -84,7 +83,7 @@ def _same(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
-ENDS: list[tuple[str, Callable[[Stream], object], list[str]]] = [
+ENDS: list[tuple[str, Callable[[ps.Stream], object], list[str]]] = [
     ("a function", lambda rows: rows.map_batches(_same, DDL).filter(ps.col("i") > 0), []),
     ("a function behind", lambda rows: rows.filter(ps.col("i") > 0).map_batches(_same, DDL), ["filter"]),
     ("two readers", lambda rows: rows.filter(ps.col("i") > 0).concat(rows), []),
@@ -105,7 +104,7 @@ ENDS: list[tuple[str, Callable[[Stream], object], list[str]]] = [
 ]  # fmt: skip
 
 
-def _in_a_loop(rows: Stream) -> Stream:
+def _in_a_loop(rows: ps.Stream) -> ps.Stream:
     with rows.loop("loop") as loop:
         inside = loop.enter(rows).filter(ps.col("i") > 0)
         again = loop.variable(DDL)
@@ -115,7 +114,7 @@ def _in_a_loop(rows: Stream) -> Stream:
 
 @pytest.mark.parametrize(("what", "make", "steps"), ENDS, ids=[each[0] for each in ENDS])
 def test_the_walk_ends_where_something_cannot_go(
-    what: str, make: Callable[[Stream], object], steps: list[str]
+    what: str, make: Callable[[ps.Stream], object], steps: list[str]
 ) -> None:
     assert steps_of(make) == steps, what
 

@@ -99,7 +99,7 @@ def test_a_fast_lane_that_makes_rows_of_a_slow_one_late_is_found(monkeypatch: py
         return max(self._latest.get(name, {}).values(), default=None)
 
     monkeypatch.setattr(Lanes, "latest", fastest)
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="assert 20 == 0"):
         check_lanes([(0, 100), (1, 20)])
 
 

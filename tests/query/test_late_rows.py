@@ -231,9 +231,9 @@ def test_a_query_that_a_late_row_has_ended_goes_on_with_another_policy_and_loses
 def test_an_input_whose_late_rows_have_an_output_says_its_name_and_columns() -> None:
     flow = copying(late="output", late_output="too late")
     assert flow.plan.output_schemas()["too late"].names == ["x", "late_epoch"]
-    with pytest.raises(FlowError, match="late must be one of error, output, drop, but is 'ignore'"):
+    with pytest.raises(FlowError, match="late must be one of error, output, drop, got 'ignore'"):
         copying(late="ignore")
-    with pytest.raises(FlowError, match="late_output names the output for late rows, but late is 'error'"):
+    with pytest.raises(FlowError, match="late_output needs late='output', got late='error'"):
         copying(late_output="somewhere")
     with pytest.raises(FlowError, match="a column 'late_epoch'"):
         ps.Dataflow("twice").input("rows", "late_epoch long", late="output")

@@ -137,7 +137,7 @@ def test_a_part_that_is_not_as_it_was_written_is_refused_by_name() -> None:
     for other in (replace(saved_part, name=f"{name}0"), replace(saved_part, crc32=0)):
         with pytest.raises(StorageError, match=name):
             decode_part(whole, other, "")
-    with pytest.raises(StorageError, match="belongs to '', but one of 'another query' was expected"):
+    with pytest.raises(StorageError, match="expected an object of 'another query', got one of ''"):
         decode_part(whole, saved_part, "another query")
     crew.end()
 

@@ -2,7 +2,7 @@
 
 Families:
 - Kafka: ``on_bad`` is changed at the restart, to each of its values, with each sink;
-- files: ``skip`` is changed at the restart, with each sink that needs no server;
+- files: ``skip`` or ``on_bad`` is changed at the restart, with each sink that needs no server;
 - the folder for bad records: what is written there, once.
 """
 
@@ -148,20 +148,27 @@ def test_a_record_that_cannot_be_read_is_left_out_after_a_restart(on_bad: Any, t
         assert sorted(read()) == [1, 2]
 
 
+@pytest.mark.parametrize(
+    ("options", "left"),
+    [({"skip": ["2.csv"]}, [1, 3]), ({"on_bad": "drop"}, [1, 2, 3])],
+    ids=["its file", "its row"],
+)
 @pytest.mark.parametrize("kind", LOCAL)
-def test_a_file_that_cannot_be_read_is_left_out_after_a_restart(kind: str, tmp_path: Path) -> None:
+def test_what_cannot_be_read_of_a_file_is_left_out_after_a_restart(
+    kind: str, options: dict[str, Any], left: list[int], tmp_path: Path
+) -> None:
     there = tmp_path / "in"
     there.mkdir()
     with LOCAL[kind](tmp_path / "out") as (output, read):
         (there / "1.csv").write_text("x\n1\n")
         _run(tmp_path, ps.files(there, "csv"), output)
-        (there / "2.csv").write_text("x\nnone\n")
+        (there / "2.csv").write_text("x\nnone\n2\n")
         (there / "3.csv").write_text("x\n3\n")
         with pytest.raises(FlowError, match=r"2\.csv"):
             _run(tmp_path, ps.files(there, "csv"), output)
         assert sorted(read()) == [1]
-        _run(tmp_path, ps.files(there, "csv", skip=["2.csv"]), output)
-        assert sorted(read()) == [1, 3]
+        _run(tmp_path, ps.files(there, "csv", **options), output)
+        assert sorted(read()) == left
 
 
 # The folder.

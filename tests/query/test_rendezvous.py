@@ -241,3 +241,57 @@ def test_tasks_that_register_after_the_roster_are_counted() -> None:
     ((_, answer),) = rendezvous.register(1, Register(1, 0, "host", VERSIONS), 1.5)
     assert isinstance(answer, Dismissed)
     assert rendezvous.late == 1
+
+
+def formed(partitions: int) -> Rendezvous:
+    """A rendezvous whose workers are complete; connection i is partition i."""
+    rendezvous = Rendezvous(partitions, partitions, VERSIONS, now_seconds=0.0)
+    for number in range(partitions):
+        rendezvous.register(number, Register(number, 0, "host", VERSIONS), 0.0)
+    for number in range(partitions):
+        rendezvous.bound(number, Listening(1, Address(f"tcp://{number}")))
+    assert rendezvous.roster is not None
+    return rendezvous
+
+
+def test_an_executor_that_registers_its_task_twice_gets_one_number() -> None:
+    rendezvous = Rendezvous(2, 2, VERSIONS, now_seconds=0.0)
+    hello = Register(0, 0, "host", VERSIONS)
+    assert rendezvous.register(0, hello, 0.0) == []
+    assert rendezvous.register(1, hello, 0.0) == []
+    assert rendezvous.registered == 1
+    answers = rendezvous.register(2, Register(1, 0, "host", VERSIONS), 0.0)
+    assert [(each.connection, each.answer) for each in answers] == [
+        (0, Placement(1, 0, 2)),
+        (2, Placement(1, 1, 2)),
+    ]
+    # The second connection takes the place of the first only when that is gone.
+    again = rendezvous.disconnected(0, 0.0)
+    assert [(each.connection, each.answer) for each in again] == [
+        (1, Placement(2, 0, 2)),
+        (2, Placement(2, 1, 2)),
+    ]
+    assert rendezvous.bound(0, Listening(1, Address("tcp://gone"))) == []
+
+
+def test_a_task_that_comes_back_after_its_replacement_is_no_worker() -> None:
+    rendezvous = Rendezvous(1, 1, VERSIONS, now_seconds=0.0)
+    rendezvous.register(0, Register(0, 0, "host", VERSIONS), 0.0)
+    rendezvous.disconnected(0, 0.0)  # its connection is lost, and the task lives
+    rendezvous.register(1, Register(0, 1, "other", VERSIONS), 0.0)
+    rendezvous.bound(1, Listening(2, Address("tcp://replacement")))
+    assert rendezvous.roster is not None
+    assert rendezvous.bound(0, Listening(1, Address("tcp://first"))) == []
+    # It waits as a copy does, because its end would make Spark kill the replacement.
+    assert rendezvous.register(2, Register(0, 0, "host", VERSIONS), 0.0) == []
+    assert rendezvous.roster.addresses == [Address("tcp://replacement")]
+
+
+def test_a_retried_task_of_a_lost_worker_is_dismissed() -> None:
+    rendezvous = formed(2)
+    assert rendezvous.disconnected(1, 1.0) == []
+    ((connection, answer),) = rendezvous.register(7, Register(1, 1, "host", VERSIONS), 1.0)
+    assert connection == 7
+    assert isinstance(answer, Dismissed)
+    assert rendezvous.roster is not None
+    assert len(rendezvous.roster.addresses) == 2

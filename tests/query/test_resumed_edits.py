@@ -180,7 +180,7 @@ def test_an_edited_flow_is_rejected_or_gives_the_table_of_the_new_flow(edit: str
 
 def test_the_error_names_the_operator_the_parameter_and_both_values(tmp_path: Path) -> None:
     run(sums(), tmp_path, 1)
-    with pytest.raises(RecoveryError) as caught:
+    with pytest.raises(RecoveryError, match="belongs to another flow") as caught:
         run(sums(swapped=True), tmp_path, 2)
     assert str(caught.value).startswith(
         "flow 'sums': the checkpoint belongs to another flow: operator running: input 'in' was input t, "
@@ -189,6 +189,15 @@ def test_the_error_names_the_operator_the_parameter_and_both_values(tmp_path: Pa
     assert str(caught.value).endswith(
         "Resume with the flow that wrote the checkpoint, or start with a new checkpoint and a new output."
     )
+
+
+def test_another_column_of_epochs_is_an_edit(tmp_path: Path) -> None:
+    run(reading(), tmp_path, 1, epoch="k")
+    files = stored(tmp_path)
+    for epoch in ("v", None):
+        with pytest.raises(RecoveryError, match=r"input t: epoch (was .*, is|is missing)"):
+            run(reading(), tmp_path, 2, epoch=epoch)
+        assert stored(tmp_path) == files
 
 
 def _named_otherwise() -> ps.Dataflow:

@@ -7,15 +7,16 @@ is printed, and every object of the checkpoint and of the output.
 
 import json
 import logging
+import traceback
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import fsspec
 import pytest
 
 import pointstamp as ps
-from pointstamp.errors import PointstampError
+from pointstamp.errors import PointstampError, StorageError
 from pointstamp.query.checkpoint_sight import CheckpointSight
 from support.streams import SECONDS_MAX
 
@@ -69,7 +70,7 @@ def test_nothing_that_a_query_shows_or_stores_contains_a_password(
         shown += [json.dumps(each) for each in query.recentProgress]
         query.stop()
         memory.pipe_file(f"/me:{SECRET}@host/in/2.csv", b"k,v\nnone,2\n")
-        with pytest.raises(PointstampError) as found:
+        with pytest.raises(PointstampError, match="rows do not have the declared types") as found:
             _start(source, restarts=ps.RestartPolicy(restarts_max=0)).awaitTermination(SECONDS_MAX)
         shown += [str(found.value), repr(found.value)]
     sight = CheckpointSight(f"{PLACE}/checkpoint")
@@ -84,3 +85,24 @@ def test_nothing_that_a_query_shows_or_stores_contains_a_password(
     for name, content in objects.items():
         if "/in/" not in name:
             assert SECRET.encode() not in content, name
+
+
+@pytest.mark.parametrize(
+    "give",
+    [
+        ps.files,
+        ps.delta_changes,
+        lambda place: ps.published(place, "sums"),
+        lambda place: ps.files("/in", moved_from=place),
+        ps.DeltaSink,
+        lambda place: _flow().start_local(rows=[], checkpoint=place, output="/out"),
+        lambda place: _flow().start_local(rows=[], checkpoint="/checkpoint", output=place),
+    ],
+    ids=["files", "Delta", "published", "moved", "sink", "checkpoint", "output"],
+)
+def test_a_password_before_the_name_of_a_bucket_is_rejected_where_it_is_given(
+    give: Callable[[str], object],
+) -> None:
+    with pytest.raises(StorageError, match=r"'s3://\*\*\*@bucket/x' has a user before") as found:
+        give(f"s3://me:{SECRET}@bucket/x")
+    assert SECRET not in "".join(traceback.format_exception(found.value))

@@ -301,7 +301,7 @@ def test_a_bound_that_goes_back_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
         right(self, silent)
 
     monkeypatch.setattr(Bounds, "_move", forgets)
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="assert Counter"):
         worlds(ticks_flow("5 ms"), judge_ticks, 8)
 
 

@@ -198,7 +198,7 @@ def test_a_driver_may_be_held_up_before_any_of_its_writes_while_another_does_the
     data = rows_of(flow, 5, seed=2)
     wanted = expected(flow, data)
     snapshots = SnapshotPolicy(epochs=2, chain_max=2)
-    outcomes: dict[str, int] = {"fenced": 0, "nothing left to do": 0}
+    outcomes: dict[str, int] = {"fenced": 0, "is idle": 0}
     for writes in range(200):
         storage, sink = MemoryStorage(), MemorySink()
         held = Held(storage, writes)
@@ -218,7 +218,7 @@ def test_a_driver_may_be_held_up_before_any_of_its_writes_while_another_does_the
         assert kept.items() <= {name: storage.read(name) for name in storage.list()}.items()
         (how,) = ended
         assert how is None or isinstance(how, FencedError), how
-        outcomes["fenced" if how else "nothing left to do"] += 1
+        outcomes["fenced" if how else "is idle"] += 1
     assert outcomes["fenced"] > 10, outcomes
 
 

@@ -507,7 +507,7 @@ def test_a_query_whose_judge_is_killed_ends_and_says_so(tmp_path: Path) -> None:
     sink = ParquetSink(str(tmp_path / "out"))
     spec = QuerySpec(flow.plan, {"lines": Kills(lines(8))}, sink, MemoryStorage(), 1, "tested", judge=judge)
     with pytest.raises(
-        InternalError, match=r"does not continue without its judge: process \d+ has ended with code -9"
+        InternalError, match=r"does not continue without it: process \d+ has ended with code -9"
     ):
         Supervisor(spec, InProcessLauncher()).run()
     assert judge.pid is None
@@ -518,7 +518,7 @@ def test_a_judge_that_does_not_understand_has_failed_and_says_what() -> None:
     judge.begin(1, 1, restored=-1, committed=-1)
     try:
         judge.take(0, b"nonsense")
-        with pytest.raises(InternalError, match=r"the judge of flow 'words' has failed[\s\S]*Error"):
+        with pytest.raises(InternalError, match=r"the verifier of flow 'words' has failed[\s\S]*Error"):
             wait_for(judge, lambda standing: standing.is_over)
     finally:
         judge.close()
@@ -531,7 +531,7 @@ def test_the_process_of_a_judge_ends_with_it() -> None:
     assert pid is not None
     judge.close()
     judge.close()
-    with pytest.raises(ProcessLookupError):
+    with pytest.raises(ProcessLookupError, match="No such process"):
         os.kill(pid, 0)
 
 

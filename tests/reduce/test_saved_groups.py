@@ -359,7 +359,9 @@ class Numbers(Arrays):
 def test_objects_that_would_not_come_back_are_refused_by_name(own: Own, words: str) -> None:
     driven = Driven(["id"], {"strange": own})
     driven.epoch([{"id": 1, "s": "a"}])
-    with pytest.raises(FlowError) as refusal:
+    with pytest.raises(
+        FlowError, match="operator 'totals': the aggregate 'strange', column 'kept' of its state"
+    ) as refusal:
         driven.save(changes_only=False)
     for word in ("operator 'totals'", "'strange'", "'kept'", words):
         assert word in str(refusal.value)

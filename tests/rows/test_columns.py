@@ -35,7 +35,7 @@ def test_integers_of_every_other_number_are_copied_and_not_misread() -> None:
 
 
 def test_an_integer_that_the_type_cannot_hold_is_refused() -> None:
-    with pytest.raises(OverflowError):
+    with pytest.raises(OverflowError, match="out of bounds for int32"):
         integers([1 << 31], pa.int32())
 
 

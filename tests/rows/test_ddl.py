@@ -182,7 +182,7 @@ def test_what_spark_refuses_is_refused_with_the_text_and_a_position(text: str) -
 
 
 def test_an_unknown_type_is_refused_with_all_known_ones() -> None:
-    with pytest.raises(SchemaError) as refused:
+    with pytest.raises(SchemaError, match="has 'lng' at position 4") as refused:
         parse_ddl("src lng, dst long")
     assert str(refused.value).startswith(
         "the schema 'src lng, dst long' has 'lng' at position 4, where a type was expected. "
@@ -214,7 +214,9 @@ def test_an_unknown_type_is_refused_with_all_known_ones() -> None:
     ],
 )
 def test_a_refusal_says_what_was_expected_where_and_what_was_found(text: str, words: str) -> None:
-    with pytest.raises(SchemaError) as refused:
+    with pytest.raises(
+        SchemaError, match=r"^the schema .* was expected|where a type was expected|ends"
+    ) as refused:
         parse_ddl(text)
     assert words in str(refused.value)
 
@@ -224,19 +226,19 @@ def test_a_refusal_says_what_was_expected_where_and_what_was_found(text: str, wo
     [
         (pa.schema([]), "a schema without columns"),
         (pa.schema([("a", pa.int8()), ("a", pa.int8())]), "two columns have the name 'a'"),
-        (pa.schema([("a", pa.uint8())]), "'a' has the type uint8, for which a schema string has no name"),
+        (pa.schema([("a", pa.uint8())]), "'a' has the type uint8, which a schema string cannot express"),
         (pa.schema([("a", pa.large_string())]), "'a' has the type large_string"),
         (pa.schema([("a", pa.timestamp("us", tz="Europe/Paris"))]), "'a' has the type timestamp"),
         (pa.schema([("a", pa.decimal128(3, -1))]), "'a' has the type decimal"),
         (
             pa.schema([("a", pa.list_(pa.field("element", pa.int8(), nullable=False)))]),
-            "'a.element' is never null, which a schema string cannot say",
+            "'a.element' is not nullable, which a schema string cannot express",
         ),
         (pa.schema([("a", pa.struct([("x", pa.uint8())]))]), "'a.x' has the type uint8"),
     ],
 )
 def test_what_a_string_cannot_say_is_refused_and_not_widened(schema: pa.Schema, words: str) -> None:
-    with pytest.raises(SchemaError) as refused:
+    with pytest.raises(SchemaError, match=r"schema string|written as a string|have the name") as refused:
         to_ddl(schema)
     assert words in str(refused.value)
 

@@ -42,7 +42,7 @@ def test_rows_go_in_slices_and_a_time_is_told_once() -> None:
     handle.advance_to(1)
     handle.advance_to(1)
     handle.send(pa.table({"x": [1]}))
-    with pytest.raises(FlowError, match="greater or equal times only"):
+    with pytest.raises(FlowError, match="to a greater or equal time"):
         handle.advance_to(0)
     handle.close()
     with pytest.raises(FlowError, match="after it was closed"):

@@ -137,7 +137,7 @@ def test_what_happened_before_a_failure_is_told() -> None:
         teller.record(EVENT)
         raise SchemaError("no such column")
 
-    with pytest.raises(SchemaError):
+    with pytest.raises(SchemaError, match="no such column"):
         served(done, Post(done), fail, teller=teller)
     assert [decode_events(each.events) for each in told] == [[EVENT], [EVENT]]
 
@@ -150,7 +150,7 @@ def test_a_worker_that_cannot_be_built_fails_with_its_own_error_and_its_events()
         teller.record(EVENT)
         raise SchemaError("no such column")
 
-    with pytest.raises(SchemaError):
+    with pytest.raises(SchemaError, match="no such column"):
         serve(start, Post([]), teller=teller)  # type: ignore[arg-type]
     assert [each.count for each in told] == [1]
 

@@ -59,7 +59,9 @@ def test_rows_after_a_time_was_told_as_complete_end_the_run(monkeypatch: pytest.
     monkeypatch.setattr(tails, "tail_of", lambda *given: tail_of(*given)._replace(borders=()))
     monkeypatch.setattr(processes, "ProcessGang", ThreadGang)
     with (
-        pytest.raises(InternalError, match=r"output 'out' received rows at \(\d,\) after \[\] had been told"),
+        pytest.raises(
+            InternalError, match=r"output 'out' received rows at \(\d,\) after its frontier had reached \[\]"
+        ),
         ProcessRun(moved_flow().plan, 2) as run,
     ):
         feed(run, Random(0))

@@ -171,7 +171,7 @@ STORED = ["published", "parquet", "csv", "json", "json, later", "partition"]
 
 @pytest.mark.parametrize("way", [*MEMORY, *STORED])
 def test_an_undeclared_column_that_says_the_change_of_a_row_is_an_error(way: str, tmp_path: Path) -> None:
-    with pytest.raises(SchemaError) as caught:
+    with pytest.raises(SchemaError, match="a column 'diff', which the schema does not declare") as caught:
         feed(way, EDGES, tmp_path, counting())
     assert "a column 'diff', which the schema does not declare and which looks like the change" in str(
         caught.value

@@ -7,6 +7,7 @@ import pytest
 
 import pointstamp as ps
 from pointstamp.cli.main import main
+from pointstamp.show.explaining import physical_plan
 
 VIEWS = """
 create table orders (id long primary key, cust long, city string, price long);
@@ -45,6 +46,19 @@ kept once, for several outputs:
 
 def test_a_view_that_others_are_made_of_is_kept_once() -> None:
     assert ps.sql(VIEWS, parameters={"least": 3}).explain() == WANTED
+
+
+def test_the_physical_operators_have_their_state_and_the_outputs_that_need_them() -> None:
+    found = physical_plan(ps.sql(VIEWS, parameters={"least": 3}).plan)
+    assert found.text == WANTED
+    by_name = {each.name: each for each in found.operators}
+    join = by_name["join"]
+    assert join.kind == "operator"
+    assert join.by == ("by o.cust", "by c.id")
+    assert join.keeps == "both sides, by key; a change costs its rows and their matches"
+    assert join.outputs == ("cities", "names")
+    assert by_name["cust"].kind == "input"
+    assert by_name["cust"].keeps is None
 
 
 def test_the_command_line_explains_with_parameters(

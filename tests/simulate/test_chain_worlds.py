@@ -189,7 +189,7 @@ def test_a_chain_with_an_operator_that_waits_for_times_inside_is_found(
     forgotten: str, logic: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chains, "_NEVER", tuple(each for each in chains._NEVER if each != forgotten))
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match=r"Difference.output='out', time=0"):
         check_inside(logic)
 
 

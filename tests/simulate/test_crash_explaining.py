@@ -173,7 +173,7 @@ def test_a_generation_that_went_on_elsewhere_is_no_explanation(trace: CrashTrace
     assert isinstance(began, GenerationBegan)
     other = GenerationBegan(began.workers, began.restored - 1, began.is_newest)
     happened = [*trace.happened[:started], Happened(generation, other), *trace.happened[started + 1 :]]
-    assert "continued after epoch" in str(_with(trace, happened).explained().flaw)
+    assert "resumed after epoch" in str(_with(trace, happened).explained().flaw)
 
 
 # The commands.

@@ -48,7 +48,7 @@ def dies(storage: SimulatedStorage, act: Callable[[], None], *, late: bool) -> N
     """Do something that its writer does not survive."""
     durability = storage._durability
     durability.dies_after, durability.dies_late = 0, late
-    with pytest.raises(DiedError):
+    with pytest.raises(DiedError, match="create 'a/1'"):
         act()
     durability.dies_after = None
 
@@ -88,13 +88,13 @@ def test_what_is_seen_and_not_acknowledged_may_be_gone_with_the_power(storage: S
     dies(storage, lambda: storage.create("a/1", b"one"), late=True)
     assert storage.read("a/1") == b"one"
     storage.lose_power()
-    with pytest.raises(NotStored):
+    with pytest.raises(NotStored, match="there is no object 'a/1'"):
         storage.read("a/1")
 
 
 def test_a_later_object_of_the_same_folder_makes_it_sure(storage: SimulatedStorage) -> None:
     storage._durability.fails = "no answer"
-    with pytest.raises(UnansweredError):
+    with pytest.raises(UnansweredError, match="the storage does not answer"):
         storage.create("a/1", b"one")
     storage.create("a/2", b"two")
     storage.lose_power()

@@ -79,7 +79,7 @@ def test_every_kind_of_crash_happens_and_replaced_drivers_are_fenced() -> None:
             generations += isinstance(event, GenerationBegan)
     assert set(crashed) == {
         "workers died",
-        "everybody died",
+        "all processes died",
         "the driver died",
         "the driver is replaced",
         "the driver fell asleep",
@@ -117,7 +117,7 @@ def test_without_crashes_there_is_one_generation_and_every_epoch_is_committed_on
 
 
 def test_a_flow_with_times_of_its_own_is_refused_in_words() -> None:
-    with pytest.raises(FlowError, match="has times of its own, but snapshots are taken at epochs"):
+    with pytest.raises(FlowError, match="has custom times, but snapshots need epochs"):
         example("07_pairs_of_counters.py")
 
 

@@ -217,13 +217,13 @@ def test_rows_survive_being_written_on_a_command_line(rows: list[tuple[str, int,
 
 @pytest.mark.parametrize("text", ["rows", "rows=1", "rows=a.b", "rows=1.2.3"])
 def test_rows_that_are_not_written_so_are_refused(text: str) -> None:
-    with pytest.raises(UsageError, match=r"written as input=epoch\.row"):
+    with pytest.raises(UsageError, match=r"expected rows as input=epoch\.row"):
         parse_rows(text)
 
 
 def test_numbers_that_are_none_are_refused() -> None:
     assert parse_numbers("epochs", "0,3-5") == (0, 3, 4, 5)
-    with pytest.raises(UsageError, match="epochs are written as numbers and ranges"):
+    with pytest.raises(UsageError, match="expected epochs as numbers and ranges"):
         parse_numbers("epochs", "first")
 
 
@@ -271,10 +271,10 @@ def test_a_row_in_another_epoch_is_a_difference_and_the_first_epoch_is_named() -
 @pytest.mark.parametrize(
     ("given_inputs", "words"),
     [
-        ([[{"key": "a", "n": 1}]], "must be a mapping from names to lists of epochs, not list"),
-        ({"row": []}, "has the inputs 'rows', but was given epochs for 'row'"),
-        ({}, "has the inputs 'rows', but was given epochs for none"),
-        ({"rows": "abc"}, "needs a list with the rows of each epoch, not str"),
+        ([[{"key": "a", "n": 1}]], "must be a mapping from names to lists of epochs, got list"),
+        ({"row": []}, "has the inputs 'rows', got epochs for 'row'"),
+        ({}, "has the inputs 'rows', got epochs for none"),
+        ({"rows": "abc"}, "needs a list with the rows of each epoch, got str"),
         ({"rows": [{"key": "a", "n": 1}]}, "input 'rows', epoch 0"),
         ({"rows": [[{"key": "a"}]]}, "input 'rows', epoch 0"),
     ],

@@ -347,7 +347,7 @@ def test_progress_that_is_kept_from_those_who_wait_for_it_is_found(
     mutant: Callable[[Patch], None], flow: str, monkeypatch: Patch
 ) -> None:
     mutant(monkeypatch)
-    with pytest.raises(WaitedForError):
+    with pytest.raises(WaitedForError, match="has waited for what was kept"):
         keep_in(flow, SEEDS)
 
 

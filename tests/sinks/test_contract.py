@@ -18,7 +18,7 @@ import pytest
 
 import pointstamp as ps
 from pointstamp.errors import RecoveryError, StorageError
-from pointstamp.sinks.port import Epochs, Sink, Staged
+from pointstamp.sinks.port import Epochs, Sink, Staged, complete_publisher
 from pointstamp.testing import Steps
 from pointstamp.testing.sink_claims import SinkClaim
 from sinks.harness import SCHEMAS, SUBJECTS, Sqlite, batches
@@ -53,7 +53,7 @@ def test_other_columns_under_a_name_that_is_published_do_not_fit(kind: str, tmp_
         sink.publisher().publish(0, 0, sink.writer(0, 0).stage("counts", {0: batches(7)}))
         changed = {**SCHEMAS, "counts": pa.schema([("x", pa.int32())])}
         with pytest.raises(RecoveryError, match=r"int32|integer.*nothing was changed|Nothing was changed"):
-            sink.for_query("q", changed).publisher().check_outputs(list(SCHEMAS))
+            complete_publisher(sink.for_query("q", changed).publisher()).check_outputs(list(SCHEMAS))
     assert subject.seen()["counts"] == [(0, 7)]
 
 

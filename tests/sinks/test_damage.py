@@ -87,7 +87,7 @@ def test_a_driver_does_not_go_on_from_the_manifest_of_another_query() -> None:
     (name,) = storage.list(f"{FOLDER}/")
     storage.write(name, foreign.read(name))
     publisher = ParquetSink("out", lambda _: storage).for_query("q", SCHEMAS).publisher()
-    with pytest.raises(StorageError, match="belong to the output of 'other', and 'q' may not publish there"):
+    with pytest.raises(StorageError, match="belongs to query 'other', and query 'q' cannot publish to it"):
         publisher.published_through()
 
 
@@ -96,5 +96,5 @@ def test_a_manifest_of_an_older_format_is_refused_with_both_formats() -> None:
     storage.create(
         f"{FOLDER}/000000000000.json", b'{"query":"q","outputs":{},"commits":[],"format_version":2}'
     )
-    with pytest.raises(StorageError, match="has format 2, but this pointstamp reads 3"):
+    with pytest.raises(StorageError, match="expected format 3, got 2"):
         Chain(storage).links()

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pointstamp as ps
-from pointstamp.errors import StorageError
+from pointstamp.errors import RecoveryError, StorageError
 from pointstamp.sinks.delta import DeltaSink
 from pointstamp.sinks.delta_log import DeltaLog
 from pointstamp.sinks.port import Staged
@@ -182,7 +182,9 @@ def test_a_row_that_somebody_else_has_deleted_is_missed_in_words(tmp_path: Path)
     sink = sink_at(tmp_path)
     sink.publisher().publish(0, 0, staged(sink, 0, [{(1, "a"): 1, (2, "b"): 1}]))
     DeltaTable(tmp_path / "table").delete("x = 1")
-    with pytest.raises(StorageError, match=r"-1 of the row \{'x': 1, 's': 'a'\}.*Somebody else has changed"):
+    with pytest.raises(
+        StorageError, match=r"row \{'x': 1, 's': 'a'\} has the multiplicity -1.*Another writer has changed"
+    ):
         sink.publisher().publish(1, 1, staged(sink, 1, [{(1, "a"): -1}]))
     assert seen(tmp_path) == Counter([(2, "b")])
 
@@ -192,6 +194,43 @@ def test_a_table_that_is_there_with_other_columns_is_not_touched(tmp_path: Path)
     sink = sink_at(tmp_path)
     with pytest.raises(StorageError, match="has the columns y"):
         sink.publisher().publish(0, 0, staged(sink, 0, [{(1, "a"): 1}]))
+
+
+def _counting(place: Path, checkpoint: str, rows: int) -> None:
+    flow = ps.Dataflow("counts")
+    flow.output("table", flow.input("rows", "x long").running().count("x"))
+    query = flow.start_local(
+        rows=[pa.table({"x": [1]})] * rows,
+        checkpoint=place / checkpoint,
+        output=DeltaSink(str(place / "out")),
+        available_now=True,
+    )
+    assert query.awaitTermination(60)
+
+
+def test_the_rows_of_a_table_are_those_of_one_query(tmp_path: Path) -> None:
+    _counting(tmp_path, "first", 1)
+    for rows in (1, 2):
+        with pytest.raises(RecoveryError, match=r"'table' is a table, .* has rows or commits of another one"):
+            _counting(tmp_path, "second", rows)
+        _counting(tmp_path, "first", rows)
+        assert DeltaTable(tmp_path / "out" / "table").to_pyarrow_table().to_pylist() == [
+            {"x": 1, "count": rows}
+        ]
+
+
+def test_a_table_that_another_query_has_begun_is_not_begun_again_and_an_empty_one_is_taken(
+    tmp_path: Path,
+) -> None:
+    columns = pa.schema([("x", pa.int64()), ("s", pa.string())])
+    write_deltalake(tmp_path / "table", columns.empty_table())
+    publisher = sink_at(tmp_path).publisher()
+    publisher.check_outputs([])
+    publisher.begin()
+    publisher.check_outputs([])
+    other = DeltaSink(str(tmp_path)).for_query("other", {"table": SCHEMA}).publisher()
+    with pytest.raises(RecoveryError, match="has rows or commits of another one"):
+        other.check_outputs([])
 
 
 def test_a_query_keeps_a_delta_table_up_to_date(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from pyiceberg.exceptions import NoSuchTableError
 import pointstamp as ps
 from pointstamp.errors import RecoveryError, SchemaError
 from pointstamp.sinks.iceberg import IcebergPublisher, IcebergSink, table_name
-from pointstamp.sinks.port import Sink, Staged
+from pointstamp.sinks.port import Sink, Staged, complete_publisher
 from pointstamp.testing import SINK_SCHEMAS, SeenRows, Steps
 from pointstamp.testing.sink_claims import SinkClaim
 from sinks.harness import batches, files_below, pairs, stepping
@@ -141,16 +141,16 @@ def test_a_table_with_other_columns_or_with_retries_is_refused(tmp_path: Path) -
         assert sink.publisher().published_through() == 0
         other = {**SINK_SCHEMAS, "counts": pa.schema([("x", pa.int32())])}
         with pytest.raises(RecoveryError, match=r"not made for the columns epoch, x .*Nothing was changed"):
-            sink.for_query("q", other).publisher().check_outputs(["counts"])
+            complete_publisher(sink.for_query("q", other).publisher()).check_outputs(["counts"])
         new = {**SINK_SCHEMAS, "new": SINK_SCHEMAS["counts"]}
         with pytest.raises(RecoveryError, match=r"'new' is new.*Nothing was changed"):
-            sink.for_query("q", new).publisher().check_outputs(list(SINK_SCHEMAS))
+            complete_publisher(sink.for_query("q", new).publisher()).check_outputs(list(SINK_SCHEMAS))
         catalog = SqlCatalog("default", **properties(subject.path))
         with catalog.load_table(("pointstamp", "counts")).transaction() as change:
             change.set_properties({"commit.retry.num-retries": "4"})
         catalog.close()
         with pytest.raises(RecoveryError, match=r"a commit may be added twice\. Set it to 0"):
-            sink.publisher().check_outputs(list(SINK_SCHEMAS))
+            complete_publisher(sink.publisher()).check_outputs(list(SINK_SCHEMAS))
 
 
 def test_columns_that_iceberg_does_not_have_are_refused(tmp_path: Path) -> None:

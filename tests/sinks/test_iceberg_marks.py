@@ -103,7 +103,7 @@ class DiscardsWhatOneTableHas(IcebergPublisher):
 def test_a_broken_publisher_of_several_tables_is_found(
     broken: type[IcebergPublisher], tmp_path: Path
 ) -> None:
-    with pytest.raises((AssertionError, StorageError)):
+    with pytest.raises((AssertionError, StorageError), match=r"^assert |but is not there"):
         _publish_in_halves(Iceberg(tmp_path / "out"), broken)
 
 

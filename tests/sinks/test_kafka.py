@@ -164,15 +164,19 @@ ROWS = {"rows": pa.schema([("id", pa.int64()), ("gone", pa.bool_())])}
 @pytest.mark.parametrize(
     ("arguments", "kind", "words"),
     [
-        ({"key": "no"}, SchemaError, "output 'rows' has no column 'no', by which its records"),
-        ({"deleted": "gone"}, FlowError, "a deleted row is a record with its key alone. Name the key"),
+        ({"key": "no"}, SchemaError, "output 'rows' has no column 'no', which the sink's records need"),
+        (
+            {"deleted": "gone"},
+            FlowError,
+            "a deleted row is published as a record with its key alone. Name the key",
+        ),
         (
             {"deleted": "id", "key": "id"},
             SchemaError,
-            "'id' says which rows are deleted; it must be a boolean",
+            "deleted='id' must name a boolean column",
         ),
-        ({"value": "raw"}, SchemaError, "needs a column 'value' of bytes or text"),
-        ({"topic": {"other": "t"}}, FlowError, "was given no topic for output 'rows'"),
+        ({"value": "raw"}, SchemaError, "needs a column 'value' of binary or string type"),
+        ({"topic": {"other": "t"}}, FlowError, "output 'rows' has no topic"),
     ],
 )
 def test_outputs_that_do_not_fit_are_refused(
@@ -184,7 +188,9 @@ def test_outputs_that_do_not_fit_are_refused(
 
 def test_a_topic_that_is_not_there_is_told_before_anything_is_written(tmp_path: Path) -> None:
     sink = ps.KafkaSink(address(), "not-there", staging=str(tmp_path)).for_query("q", ROWS)
-    with pytest.raises(RecoveryError, match=r"has no topic 'not-there', to which output should go; nothing"):
+    with pytest.raises(
+        RecoveryError, match=r"has no topic 'not-there', which the sink publishes to. Nothing"
+    ):
         sink.publisher().check_outputs([])
     assert not list(tmp_path.iterdir())
 

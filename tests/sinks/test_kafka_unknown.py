@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 import pointstamp as ps
 from pointstamp.errors import StorageError
@@ -25,14 +26,14 @@ UNKNOWN = -1001
 class Admin:
     """Answers questions for offsets, one after the other; the last answer again and again."""
 
-    def __init__(self, *answers: int) -> None:
+    def __init__(self, *answers: int | KafkaException) -> None:
         self.answers = list(answers)
         self.asked = 0
 
     def list_offsets(self, wanted: dict[Any, Any], **_: object) -> dict[Any, Any]:
         self.asked += 1
-        offset = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        return {place: _done(offset) for place in wanted}
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        return {place: _done(answer) for place in wanted}
 
     def list_topics(self, timeout: float) -> object:
         del timeout
@@ -40,13 +41,16 @@ class Admin:
         return SimpleNamespace(topics={"t": topic})
 
 
-def _done(offset: int) -> Future[object]:
+def _done(answer: int | KafkaException) -> Future[object]:
     future: Future[object] = Future()
-    future.set_result(SimpleNamespace(offset=offset))
+    if isinstance(answer, KafkaException):
+        future.set_exception(answer)
+    else:
+        future.set_result(SimpleNamespace(offset=answer))
     return future
 
 
-def _admin(*answers: int) -> Any:  # noqa: ANN401 - in the place of a client of confluent-kafka
+def _admin(*answers: int | KafkaException) -> Any:  # noqa: ANN401 - in the place of a client of confluent-kafka
     return Admin(*answers)
 
 
@@ -54,6 +58,27 @@ def test_an_unknown_end_is_asked_for_again() -> None:
     admin = _admin(UNKNOWN, UNKNOWN, 20)
     assert ends_of(admin, [("t", 0)]) == {("t", 0): 20}
     assert admin.asked == 3
+
+
+PASSING = (
+    *("_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_NOENT"),
+    *("LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "REPLICA_NOT_AVAILABLE", "OFFSET_NOT_AVAILABLE"),
+    *("UNKNOWN_LEADER_EPOCH", "FENCED_LEADER_EPOCH", "REQUEST_TIMED_OUT", "NETWORK_EXCEPTION"),
+)
+
+
+@pytest.mark.parametrize("name", PASSING)
+def test_what_a_broker_answers_while_it_starts_is_asked_again(name: str) -> None:
+    error = KafkaException(KafkaError(getattr(KafkaError, name)))
+    assert ends_of(_admin(error, error, 20), [("t", 0)]) == {("t", 0): 20}
+
+
+def test_an_answer_that_will_not_change_is_an_error_at_once() -> None:
+    error = KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    admin = _admin(error)
+    with pytest.raises(StorageError, match=r"Kafka could not be made to ask for the offsets"):
+        ends_of(admin, [("t", 0)])
+    assert admin.asked == 1
 
 
 def test_an_end_that_stays_unknown_is_an_error_that_says_what_to_look_at(
@@ -99,7 +124,8 @@ def test_records_are_not_lost_where_the_broker_did_not_know_them_at_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found: list[int] = []
-    consumer = _Consumer([(UNKNOWN, UNKNOWN), (0, 10)])
+    starting = KafkaException(KafkaError(KafkaError._TRANSPORT))
+    consumer = _Consumer([starting, (UNKNOWN, UNKNOWN), (0, 10)])
     monkeypatch.setattr("confluent_kafka.Consumer", lambda settings: consumer)
     monkeypatch.setattr(fetching, "_POLL_SECONDS", 0.0)
     reader = PartitionConsumer(Cluster("h:1"), "t", 0)
@@ -111,7 +137,7 @@ def test_records_are_not_lost_where_the_broker_did_not_know_them_at_first(
 class _Consumer:
     """A consumer whose broker rejects the first position as out of range, and has the records later."""
 
-    def __init__(self, watermarks: list[tuple[int, int]]) -> None:
+    def __init__(self, watermarks: list[tuple[int, int] | KafkaException]) -> None:
         self.watermarks = watermarks
         self.assigned = 0
         self.ahead: list[object] = []
@@ -131,7 +157,10 @@ class _Consumer:
 
     def get_watermark_offsets(self, place: object, seconds: float) -> tuple[int, int]:
         del place, seconds
-        return self.watermarks.pop(0)
+        found = self.watermarks.pop(0)
+        if isinstance(found, KafkaException):
+            raise found
+        return found
 
     def close(self) -> None:
         """Nothing is open."""

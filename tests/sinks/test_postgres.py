@@ -281,7 +281,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever psycopg gives
     ("kind", "value", "said"),
     [
         (pa.timestamp("ns"), 1, "cannot hold"),
-        (pa.string(), "a\0b", "character of code 0"),
+        (pa.string(), "a\0b", r"U\+0000"),
     ],
 )
 def test_a_value_that_postgresql_cannot_hold_is_refused(
@@ -328,7 +328,7 @@ def test_a_query_that_aborts_and_a_server_that_is_killed_lose_nothing_and_double
         query = start()
         wait_for_epoch(query, 0)
         source.go_on()
-        with pytest.raises(ps.testing.ScriptAbortedError):
+        with pytest.raises(ps.testing.ScriptAbortedError, match="the script aborts after group 0"):
             query.awaitTermination(SECONDS_MAX)
         query = start()
         wait_for_epoch(query, 1)
@@ -369,7 +369,7 @@ def test_rows_that_are_less_than_nothing_are_refused(server: Server) -> None:
     publisher, writer = sink.publisher(), sink.writer(0, 0)
     publisher.publish(0, 0, writer.stage("table", {0: changes((1, None, 2))}))
     for wrong in ([(1, None, -3)], [(2, "a", -1)]):
-        with pytest.raises(FlowError, match="somebody else has changed the table"):
+        with pytest.raises(FlowError, match="another writer has changed the table"):
             publisher.publish(1, 1, writer.stage("table", {1: changes(*wrong)}))
     assert rows(server, sink.schema, "table") == [(1, None, 2)]
     close(publisher, writer)
@@ -380,7 +380,7 @@ def test_staged_rows_that_somebody_has_removed_are_missed(server: Server) -> Non
     publisher, writer = sink.publisher(), sink.writer(0, 0)
     staged = writer.stage("table", {0: changes((1, "a", 1))})
     publisher.discard(1, [])
-    with pytest.raises(StorageError, match=r"1 rows were staged for it .* but 0 are there"):
+    with pytest.raises(StorageError, match=r"expected 1 staged rows .* got 0"):
         publisher.publish(0, 0, staged)
     assert publisher.published_through() is None
     close(publisher, writer)
@@ -412,12 +412,12 @@ def test_tables_of_others_and_other_columns_are_refused_before_anything_is_writt
     [
         ({"a": pa.schema([("x", pa.null())])}, {}, r"no types: 'x' \(null\)"),
         ({"a" * 64: pa.schema([("x", pa.int64())])}, {}, "1 to 63 bytes"),
-        ({"_pointstamp_commits": pa.schema([("x", pa.int64())])}, {}, "the sink's own"),
+        ({"_pointstamp_commits": pa.schema([("x", pa.int64())])}, {}, "not begin with '_pointstamp'"),
         ({"a": pa.schema([("epoch", pa.int64())])}, {}, "has a column 'epoch'"),
         ({"a": pa.schema([("weight", pa.int64()), DIFF_FIELD])}, {}, "has a column 'weight'"),
-        ({"a": CHANGES}, {"keys": {"b": ["x"]}}, "keys for 'b', but the outputs are a"),
+        ({"a": CHANGES}, {"keys": {"b": ["x"]}}, "keys= names 'b', but the outputs are a"),
         ({"a": CHANGES}, {"keys": {"a": ["y"]}}, "has no column y"),
-        ({"a": CHANGES}, {"keys": {"a": "x"}}, r"must be a list of columns: \['x'\]"),
+        ({"a": CHANGES}, {"keys": {"a": "x"}}, r"must be a list of columns, got 'x'"),
         ({"a": pa.schema([("x", pa.int64())])}, {"keys": {"a": ["x"]}}, "is a stream"),
     ],
 )
@@ -430,7 +430,7 @@ def test_outputs_that_do_not_fit_are_refused_in_words(
 
 def test_a_null_in_a_key_is_refused_by_the_worker(server: Server) -> None:
     writer = sink_at(server, keys={"table": ["s"]}).writer(0, 0)
-    with pytest.raises(SchemaError, match="null in 's'"):
+    with pytest.raises(SchemaError, match="null in the key column 's'"):
         writer.stage("table", {0: changes((1, None, 1))})
 
 
@@ -512,14 +512,14 @@ def test_the_name_of_a_system_column_is_rejected_before_a_query_starts(name: str
 
 def test_what_postgresql_cannot_hold_is_rejected_before_a_query_starts() -> None:
     many = pa.schema([(f"c{number}", pa.int64()) for number in range(1_597)])
-    with pytest.raises(SchemaError, match="has 1597 columns; a table of PostgreSQL has 1596 at most"):
+    with pytest.raises(SchemaError, match="has 1597 columns; a PostgreSQL table has at most 1596"):
         ps.PostgresSink("dbname=none").for_query("q", {"a": many})
     wide = pa.schema([*((f"c{number}", pa.int64()) for number in range(40)), DIFF_FIELD])
-    with pytest.raises(SchemaError, match="has a key of 33 columns; a key of PostgreSQL has 32 at most"):
+    with pytest.raises(SchemaError, match="has a key of 33 columns; a PostgreSQL key has at most 32"):
         ps.PostgresSink("dbname=none", keys={"a": wide.names[:33]}).for_query("q", {"a": wide})
     for schema in ("", "pg_mine", "a" * 64, "a\0"):
         with pytest.raises(
-            FlowError, match=r"schema .* must have 1 to 63 bytes, and must not begin with 'pg_'"
+            FlowError, match=r"schema must be a name of 1 to 63 bytes that does not begin with 'pg_'"
         ):
             ps.PostgresSink("dbname=none", schema).for_query("q", {"a": CHANGES})
 

@@ -10,6 +10,7 @@ Families:
 
 import os
 import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,12 @@ from hypothesis import strategies as st
 import pointstamp as ps
 from pointstamp.errors import FlowError, SourceError, StorageError
 from pointstamp.rows.schema import as_schema
+from pointstamp.sources import watching, wholeness
 from pointstamp.sources.file_names import name_key
 from pointstamp.sources.files import FolderSource, files
 from pointstamp.sources.inotify import FolderEvents
-from pointstamp.sources.port import Position
+from pointstamp.sources.port import Position, complete_watch
+from pointstamp.sources.wholeness import State
 from support.splits import write_rows
 
 AT = as_schema("at long")
@@ -144,7 +147,40 @@ def test_in_order_a_file_that_comes_too_early_in_the_order_is_a_warning_once(
     watch.close()
     (message,) = caplog.messages
     assert f"the folder '{tmp_path}': '1.parquet' will not be read." in message
-    assert "and '2.parquet' was taken before." in message
+    assert "and '2.parquet' was already read." in message
+
+
+@pytest.mark.parametrize("every", [None, 30.0], ids=["told", "listed"])
+def test_looking_now_waits_for_a_file_that_another_process_still_holds_open(
+    tmp_path: Path, every: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = files(tmp_path, list_every_seconds=every)
+    states = iter([State.WRITTEN, State.WRITTEN])
+    monkeypatch.setattr(wholeness, "by_lease", lambda _: next(states, State.WHOLE))
+    watch = complete_watch(source.watch(None))
+    monkeypatch.setattr(FolderEvents, "read", lambda _: ([], False))  # the kernel tells of nothing
+    put(tmp_path, "1.parquet")
+    watch.refresh()
+    found: list[str] = []
+    while watch.is_refreshing:
+        found += [unit.name for unit in watch.poll()]
+        time.sleep(0.01)
+    found += [unit.name for unit in watch.poll()]
+    watch.close()
+    assert found == ["1.parquet"]
+    assert next(states, None) is None
+
+
+@pytest.mark.parametrize("every", [None, 30.0], ids=["told", "listed"])
+def test_looking_now_does_not_wait_for_a_writer_that_goes_on_for_long(
+    tmp_path: Path, every: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "_COMPLETE_WITHIN_SECONDS", 0.3)
+    monkeypatch.setattr(wholeness, "by_lease", lambda _: State.WRITTEN)
+    put(tmp_path, "1.parquet")
+    watch = files(tmp_path, list_every_seconds=every).watch(None)
+    refresh(watch)
+    watch.close()
 
 
 def refresh(watch: Any) -> None:  # noqa: ANN401 - a watch that can
@@ -211,7 +247,7 @@ def test_by_column_a_file_that_should_have_come_before_is_read_with_a_warning(
     watch.close()
     assert found == ["a"]
     assert "file 'a'" in caplog.messages[0]
-    assert "begins at at=3, but 'b', which begins at 5, was taken before it arrived" in caplog.messages[0]
+    assert "begins at at=3, but 'b', which begins at 5, was read before it arrived" in caplog.messages[0]
 
 
 # Undecidable.
@@ -232,7 +268,7 @@ def test_a_column_that_cannot_order_files_is_an_error_with_the_file(tmp_path: Pa
 
 
 def test_in_order_and_another_order_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(FlowError, match="in_order=True takes files in the order of their names"):
+    with pytest.raises(FlowError, match="in_order=True orders files by name"):
         files(tmp_path, in_order=True, order_by="modified")
 
 

@@ -151,7 +151,7 @@ def test_closing_twice_is_closing(events: FolderEvents) -> None:
 
 def test_a_file_cannot_be_watched_as_a_folder(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x")
-    with pytest.raises(NotADirectoryError):
+    with pytest.raises(NotADirectoryError, match="Not a directory"):
         FolderEvents(str(tmp_path / "a"))
 
 

@@ -169,7 +169,7 @@ def test_a_registrys_header_says_which_message_of_its_file_it_is() -> None:
     assert {place: words[:28] for place, words in found.problems.items()} == {
         2: "it is message [1] of its fil",
         3: "it does not begin with the z",
-        4: "it ends inside the place of ",
+        4: "it ends inside its message i",
     }
     nested = _decoder("shop.Order.Line", has_header=True)([HEADER + b"\x04\x02\0" + b"\x0a\x01a"], LINES)
     assert nested.rows.column("item").to_pylist() == ["a"]
@@ -183,7 +183,7 @@ def test_what_cannot_be_decoded_or_does_not_fit_is_told_with_its_place() -> None
     assert found.rows.column("id").to_pylist() == [0, None, 1, None, 2]
     assert sorted(found.problems) == [1, 3]
     wrong = _decoder()([_class("shop.Order")(sizes=[1]).SerializeToString()], pa.schema([("sizes", LINE)]))
-    assert wrong.problems == {0: f"its field 'sizes' is repeated, and the column is {LINE}"}
+    assert wrong.problems == {0: f"its field 'sizes' is repeated, but the column is {LINE}"}
 
 
 @pytest.mark.kafka
@@ -209,7 +209,7 @@ def test_a_topic_is_read_with_the_descriptors_of_a_file(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         ({"format": "protobuf"}, "need message=, a message's full name, and descriptors="),
-        ({"message": "shop.Order"}, "and no other format does"),
+        ({"message": "shop.Order"}, "other formats accept neither"),
         ({"format": "protobuf", "message": "Order", "descriptors": DESCRIPTORS}, "have no message 'Order'"),
         ({"format": "protobuf", "message": "x", "descriptors": b"no"}, "have no message 'x'"),
         ({"format": "protobuf", "message": "x", "descriptors": "/not/there"}, "'/not/there' cannot be read"),

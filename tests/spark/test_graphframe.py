@@ -80,7 +80,7 @@ def test_messages_are_aggregated_by_sparks_expressions(friends: GraphFrame) -> N
     assert by_id(ages, "summedAges") == {"a": 97, "b": 94, "c": 108, "d": 66, "e": 99, "f": 62}
     texts = friends.aggregateMessages("max(MSG) as most", sendToDst="src.age")
     assert by_id(texts, "most")["b"] == 34
-    with pytest.raises(PointstampError, match="needs sendToSrc, sendToDst or both"):
+    with pytest.raises(PointstampError, match="Give sendToSrc, sendToDst or both"):
         friends.aggregateMessages("max(MSG)")
 
 
@@ -149,7 +149,7 @@ def test_ranks_add_up_to_the_number_of_vertices(friends: GraphFrame) -> None:
     seen = friends.pageRank(resetProbability=0.15, maxIter=10, sourceId="a").vertices
     from_a = nx.pagerank(directed, alpha=0.85, personalization={"a": 1}, tol=1e-10, max_iter=1000)
     assert by_id(seen, "pagerank") == pytest.approx(from_a, abs=1e-4)
-    with pytest.raises(PointstampError, match="pageRank needs maxIter or tol, and not both"):
+    with pytest.raises(PointstampError, match="pageRank: expected either maxIter or tol"):
         friends.pageRank()
 
 
@@ -162,7 +162,7 @@ def test_ranks_are_seen_from_each_of_several_vertices(friends: GraphFrame) -> No
         wanted = nx.pagerank(directed, alpha=0.85, personalization={source: 1}, tol=1e-10, max_iter=1000)
         assert {vertex: ranks[place] for vertex, ranks in found.items()} == pytest.approx(wanted, abs=1e-4)
     assert {(row.src, row.dst): row.weight for row in results.edges.collect()}["b", "c"] == 1.0
-    with pytest.raises(PointstampError, match="needs sourceIds, one or more, and maxIter"):
+    with pytest.raises(PointstampError, match="sourceIds and maxIter are required"):
         friends.parallelPersonalizedPageRank(sourceIds=[], maxIter=1)
 
 
@@ -215,9 +215,11 @@ def test_a_vertex_program_that_lacks_something_says_what(friends: GraphFrame) ->
         PointstampError, match="needs withVertexColumn, sendMsgToSrc or sendMsgToDst, and agg"
     ):
         friends.pregel.withVertexColumn("rank", F.lit(1), F.lit(1)).run()
-    with pytest.raises(PointstampError, match="given 'age', and vertices have a column of that name"):
+    with pytest.raises(
+        PointstampError, match="cannot add 'age', because vertices already have a column of that name"
+    ):
         friends.pregel.withVertexColumn("age", F.lit(1), F.lit(1))
-    with pytest.raises(PointstampError, match="setMaxIter was given 0"):
+    with pytest.raises(PointstampError, match="setMaxIter needs a number of rounds of 1 or more, got 0"):
         friends.pregel.setMaxIter(0)
 
 
@@ -234,7 +236,7 @@ def test_numbers_stay_what_they_are_and_edges_to_nowhere_are_left_out(spark: Spa
     vertices = spark.createDataFrame([(5,), (7,), (9,)], "id long")
     edges = spark.createDataFrame([(7, 9), (9, 100)], "src int, dst int")
     assert by_id(GraphFrame(vertices, edges).connectedComponents(), "component") == {5: 5, 7: 7, 9: 7}
-    with pytest.raises(PointstampError, match="edges need the column 'src', and have from, to"):
+    with pytest.raises(PointstampError, match="edges need a column 'src', got from, to"):
         GraphFrame(vertices, edges.toDF("from", "to"))
 
 

@@ -76,7 +76,7 @@ def job(context: _Context) -> None:
 
 def test_what_the_work_returns_or_raises_comes_back() -> None:
     assert fetch(session(_Context()), lambda: 7) == 7
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ZeroDivisionError, match="division or modulo by zero"):
         fetch(session(_Context()), lambda: 1 // 0)
 
 
@@ -111,7 +111,7 @@ def test_a_job_whose_waiting_call_has_lost_its_connection_is_cancelled() -> None
         context.is_submitted = True
         raise ConnectionResetError("the call is lost, the job is not")
 
-    with pytest.raises(ConnectionResetError):
+    with pytest.raises(ConnectionResetError, match="the call is lost, the job is not"):
         fetch(session(context), lose)
     assert context.killed.is_set()
 

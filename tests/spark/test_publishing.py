@@ -51,7 +51,7 @@ def test_an_address_with_a_scheme_is_the_same_folder(tmp_path: Path) -> None:
 
 
 def test_paths_that_spark_or_the_workers_cannot_use_are_refused_in_words(tmp_path: Path) -> None:
-    with pytest.raises(FlowError, match=r"nothing has been published there"):
+    with pytest.raises(FlowError, match=r"nothing has been published to it"):
         published_now(str(tmp_path))
     with pytest.raises(StorageError, match=r"nowhere://x' cannot be opened"):
         check_unpublished("nowhere://x")

@@ -184,13 +184,13 @@ def test_what_is_no_epoch_is_refused_in_words(spark: SparkSession, declared: str
     flow.output("out", flow.input("sales", "amount long" + (f", day {declared}" if declared else "")))
     frame = spark.range(3)
     for day, said in (
-        ("nullif(id, 1)", "the epoch column 'day' has nulls; every row needs an epoch"),
-        ("id - 1", "input 'sales' has a row of epoch -1; epochs begin at 0"),
+        ("nullif(id, 1)", "the epoch column 'day' has nulls, but every row needs an epoch"),
+        ("id - 1", "input 'sales': epochs must be 0 or more, got a row of epoch -1"),
         (
             "date '2024-01-31'",
-            r"'day' must be an integer but is date32\[day\]\. .* unix_date\(day\) in Spark",
+            r"'day' must be an integer, got date32\[day\]\. .* unix_date\(day\) in Spark",
         ),
-        ("string(id)", "the epoch column 'day' must be an integer but is string"),
+        ("string(id)", "the epoch column 'day' must be an integer, got string"),
     ):
         with pytest.raises(SchemaError, match=said):
             flow.run(spark, sales=frame.selectExpr("id as amount", f"{day} as day"), epoch="day")
@@ -202,7 +202,7 @@ def test_an_epoch_column_that_is_declared_as_a_date_is_refused_on_every_way(
     flow = ps.Dataflow("refused")
     flow.output("out", flow.input("sales", "day date, amount long"))
     frame = spark.range(3).selectExpr("date_from_unix_date(int(id)) as day", "id as amount")
-    said = r"'day' must be an integer but is date32\[day\]\. .* unix_date\(day\) in Spark"
+    said = r"'day' must be an integer, got date32\[day\]\. .* unix_date\(day\) in Spark"
     places: dict[str, Any] = {"checkpoint": tmp_path / "c", "epoch": "day"}
     with pytest.raises(SchemaError, match=said):
         flow.run(spark, sales=frame, epoch="day")
@@ -231,13 +231,13 @@ def test_what_cannot_work_is_said_before_spark_starts(spark: SparkSession) -> No
     flow.output("out", flow.input("numbers", "x long"))
     frame = spark.range(10).selectExpr("id as y")
     with pytest.raises(FlowError, match=r"3 workers were asked for, but Spark has 2 slots"):
-        flow.run(spark, numbers=spark.range(10).selectExpr("id as x"), workers=3)
+        flow.run(spark, numbers=spark.range(10).selectExpr("id as x"), workers=3, min_workers=3)
     with pytest.raises(SchemaError, match=r"input 'numbers': the DataFrame has no column 'x'; it has 'y'"):
         flow.run(spark, numbers=frame)
     with pytest.raises(FlowError, match=r"has the inputs 'numbers', but was given 'letters'"):
         flow.run(spark, letters=frame)
 
-    with pytest.raises(SchemaError, match=r"input 'numbers': epoch= asks for the column 'day', which is not"):
+    with pytest.raises(SchemaError, match=r"input 'numbers': epoch= names the column 'day', but"):
         flow.run(spark, numbers=spark.range(10).selectExpr("id as x"), epoch="day")
     with pytest.raises(FlowError, match=r"given path=, but has no input of that name\..* with output="):
         flow.run(spark, numbers=frame, path="somewhere")
@@ -260,7 +260,7 @@ def test_a_column_of_another_type_is_named(spark: SparkSession) -> None:
     flow = ps.Dataflow("refused")
     flow.output("out", flow.input("numbers", "x long"))
     frame = spark.createDataFrame([("one",)], "x string")
-    with pytest.raises(FlowError, match=r"input 'numbers': column 'x' must be int64 but is string"):
+    with pytest.raises(FlowError, match=r"input 'numbers': column 'x' must be int64, got string"):
         flow.run(spark, numbers=frame)
 
 

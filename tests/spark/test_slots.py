@@ -19,17 +19,19 @@ import pytest
 from pyspark.sql import SparkSession
 
 import pointstamp as ps
-from pointstamp.errors import FlowError, OperatorError, PointstampError, TransportError
-from pointstamp.spark import job
+from pointstamp.errors import FlowError, OperatorError, PointstampError, RecoveryError, TransportError
+from pointstamp.spark import forming, job
 from pointstamp.spark.failures import in_words
 from pointstamp.spark.meeting import versions
 from pointstamp.spark.sendable import check_sendable
 from pointstamp.spark.slots import (
     REGISTRATION_SECONDS_MAX,
     SlotPlan,
-    choose_workers,
+    check_in_driver,
     is_connect,
     plan_slots,
+    slots_busy,
+    task_failures_max,
     wait_for_slots,
 )
 
@@ -83,11 +85,11 @@ def connect(slots: int, **settings: str) -> SparkSession:
 
 def test_a_connect_session_is_asked_without_its_spark_context() -> None:
     assert is_connect(connect(4))
-    assert choose_workers(connect(4), None) == 4
-    assert choose_workers(connect(4), 3) == 3
-    assert choose_workers(connect(4, spark_task_cpus="2"), None) == 2
+    assert plan_slots(connect(4), None).wish == 4
+    assert plan_slots(connect(4), 3).wish == 3
+    assert plan_slots(connect(4, spark_task_cpus="2"), None).wish == 2
     with pytest.raises(FlowError, match=r"5 workers were asked for, but Spark has 4 slots"):
-        choose_workers(connect(4), 5)
+        plan_slots(connect(4), 5, least=5)
 
 
 def test_a_query_leaves_a_slot_for_other_jobs_by_default() -> None:
@@ -102,7 +104,7 @@ def test_a_query_with_fewer_slots_than_workers_starts_with_fewer_and_says_so(
 ) -> None:
     plan = plan_slots(connect(4), 8, least=2, stays=True)
     assert (plan.wish, plan.capped(4), plan.capped(6), plan.capped(20)) == (8, 4, 6, 8)
-    assert "8 workers were asked for, but Spark has 4 slots: the query starts with 4 workers." in caplog.text
+    assert "8 workers were asked for, but Spark has 4 slots: the flow starts with 4 workers." in caplog.text
     with pytest.raises(FlowError, match=r"5 workers were asked for, but Spark has 4 slots"):
         plan_slots(connect(4), 8, least=5)
     with pytest.raises(FlowError, match=r"min_workers=3 is more than workers=2"):
@@ -131,8 +133,8 @@ def test_with_dynamic_allocation_all_workers_are_asked_for() -> None:
 def test_a_connect_session_that_does_not_say_its_slots_needs_workers() -> None:
     session = connect(200, spark_default_parallelism="200")
     with pytest.raises(FlowError, match=r"does not say how many slots it has .* Give workers="):
-        choose_workers(session, None)
-    assert choose_workers(session, 2) == 2
+        plan_slots(session, None)
+    assert plan_slots(session, 2).wish == 2
 
 
 def test_a_connect_session_needs_a_path_that_its_workers_reach() -> None:
@@ -140,14 +142,47 @@ def test_a_connect_session_needs_a_path_that_its_workers_reach() -> None:
         job._temporary_folder(connect(2))
 
 
-def test_a_bounded_run_rejects_dynamic_allocation_and_says_what_to_do() -> None:
-    with pytest.raises(FlowError, match=r"start\(\.\.\., available_now=True\), or set spark.dynamicAlloc"):
-        choose_workers(connect(4, spark_dynamicAllocation_enabled="true"), 2)
+def test_a_barrier_is_rejected_under_dynamic_allocation_and_says_what_to_do() -> None:
+    with pytest.raises(FlowError, match=r"Leave out barrier=True, or set spark.dynamicAlloc"):
+        plan_slots(connect(4, spark_dynamicAllocation_enabled="true"), 2, barrier=True)
+
+
+@pytest.mark.parametrize(
+    ("master", "setting", "failures"),
+    [
+        ("local", None, 1),
+        ("local[4]", "7", 1),
+        ("local[2, 3]", None, 3),
+        ("local-cluster[2,1,1024]", None, 4),
+        ("yarn", "7", 7),
+    ],
+)
+def test_a_run_may_fail_as_often_as_a_task_of_the_session(
+    master: str, setting: str | None, failures: int
+) -> None:
+    class Classic:
+        conf = _Settings(
+            {"spark.master": master} | ({} if setting is None else {"spark.task.maxFailures": setting})
+        )
+
+    assert task_failures_max(cast("SparkSession", Classic())) == failures
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"workers": 2}, {"min_workers": 2}, {"barrier": True}, {"spare_crew": True}],
+    ids=lambda options: next(iter(options)),
+)
+def test_in_the_driver_there_are_no_tasks_to_choose(options: dict[str, Any]) -> None:
+    (name,) = options
+    given = {"workers": None, "min_workers": None} | options
+    with pytest.raises(FlowError, match=rf"in_driver=True runs .* so {name}= does not apply. Leave out"):
+        check_in_driver(**given)
 
 
 def test_no_workers_at_all_are_refused() -> None:
     with pytest.raises(FlowError, match=r"0 workers were asked for"):
-        choose_workers(connect(4), 0)
+        plan_slots(connect(4), 0)
 
 
 def _slots(answers: list[int], expected: int | None) -> tuple[int, float]:
@@ -231,7 +266,8 @@ def test_a_message_of_sparks_becomes_one_sentence(
 
 @pytest.mark.spark
 def test_a_real_session_has_the_slots_of_its_scheduler(spark: SparkSession) -> None:
-    assert choose_workers(spark, None) == 2
+    assert plan_slots(spark, None).wish == 2
+    assert slots_busy(spark, wait_seconds=10.0) == 0
 
 
 @pytest.mark.spark
@@ -290,16 +326,18 @@ def test_a_run_and_a_query_with_a_function_that_cannot_be_sent_say_so_and_print_
 
 
 @pytest.mark.spark
-def test_a_driver_of_another_version_is_told_by_all_workers(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_driver_of_another_version_is_named_beside_the_host_of_the_worker(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
-    monkeypatch.setattr(job, "versions", lambda: {**versions(), "pointstamp": "9.9"})
+    for module in (forming, job):
+        monkeypatch.setattr(module, "versions", lambda: {**versions(), "pointstamp": "9.9"})
     flow = ps.Dataflow("versions")
     flow.output("out", flow.input("numbers", "x long"))
     with pytest.raises(
-        TransportError, match=r"driver runs pointstamp 9.9 and worker 0 runs .* spark.archives"
+        RecoveryError, match=r"driver runs pointstamp 9.9, and a worker on host .* spark.archives"
     ):
-        flow.run(spark, numbers=spark.range(1).selectExpr("id as x"))
+        flow.run(spark, numbers=spark.range(1).selectExpr("id as x"), workers=workers)
 
 
 @pytest.mark.spark

@@ -37,9 +37,9 @@ def test_a_bounded_run_gives_tables_as_dataframes(spark: SparkSession, tmp_path:
     assert list((tmp_path / PLACE).glob("*/*.json"))
     assert shown(frames.read_table(spark, str(tmp_path), "all")) == now
     assert shown(frames.read_table(spark, str(tmp_path), "all", as_of=0)) == then
-    with pytest.raises(FlowError, match="output 'sales' is a stream and no table"):
+    with pytest.raises(FlowError, match="output 'sales' is a stream, not a table"):
         results.table("sales")
-    with pytest.raises(FlowError, match=r"there is no output 'sale'; the outputs are 'sales', 'all'"):
+    with pytest.raises(FlowError, match=r"unknown output 'sale'. The outputs are 'sales', 'all'"):
         results.table("sale")
     with pytest.raises(FlowError, match="asked for as of epoch 7"):
         frames.read_table(spark, str(tmp_path), "all", as_of=7)

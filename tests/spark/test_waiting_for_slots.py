@@ -1,7 +1,11 @@
 """A query waits for slots, says so, and runs with as many workers as Spark has slots for."""
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +15,7 @@ from pyspark.sql import SparkSession
 
 import pointstamp as ps
 from pointstamp.errors import FlowError
+from pointstamp.spark import crew, forming
 from support.streams import counts_by_epoch, published_by_epoch, put, until
 
 pytestmark = pytest.mark.spark
@@ -58,6 +63,7 @@ def test_a_query_that_waits_for_slots_says_what_it_needs_and_begins_when_they_ar
             until(lambda: "waiting for Spark to start workers" in query.status["message"])
             message = query.status["message"]
             assert "0 of 2 workers have started, at least 1 are needed, and Spark has 2 slots" in message
+            assert "waiting for Spark to start workers: 0 of 2 workers" in " ".join(query.why("counts"))
             flag.touch()
             until(lambda: query.epoch >= 0)
             assert query.restarts == 0
@@ -85,6 +91,80 @@ def test_a_query_with_fewer_slots_than_workers_runs_with_fewer(
     assert len(query.workers()) == 2
     query.stop()
     assert "5 workers were asked for, but Spark has 2 slots" in caplog.text
+    assert published_by_epoch(tmp_path / "o", "counts") == counts_by_epoch([WORDS])
+
+
+def test_two_queries_share_the_slots_of_a_session_and_batch_jobs_run_beside(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crew, "Waiting", partial(forming.Waiting, settle_seconds=1.0))
+    put(tmp_path / "in", "0", {"word": WORDS})
+
+    def start(name: str, workers: int | None) -> ps.Query:
+        return counting().start(
+            spark,
+            words=ps.files(tmp_path / "in"),
+            checkpoint=str(tmp_path / f"c{name}"),
+            output=str(tmp_path / f"o{name}"),
+            workers=workers,
+        )
+
+    first = start("first", None)
+    until(lambda: first.epoch >= 0)
+    assert len(first.workers()) == 1, "one slot is left for other jobs"
+    assert spark.range(0, 100, 1, 4).selectExpr("sum(id)").collect()[0][0] == sum(range(100))
+    second = start("second", 2)
+    until(lambda: second.epoch >= 0)
+    assert len(second.workers()) == 1
+    for query in (first, second):
+        query.stop()
+    for name in ("first", "second"):
+        assert published_by_epoch(tmp_path / f"o{name}", "counts") == counts_by_epoch([WORDS])
+
+
+DRIVER = """
+import os, signal, sys
+from pathlib import Path
+import pointstamp as ps
+from support.streams import put, until, words_flow
+from torture.story import session
+
+folder, dies = Path(sys.argv[1]), sys.argv[2] == "dies"
+spark = session("local[2]")
+flow = words_flow("words")
+if dies:
+    import threading
+    from spark.test_waiting_for_slots import held
+    hold = held(str(folder / "never"))
+    work = lambda: spark.range(0, 1, 1, 1).mapInArrow(hold, "id long").collect()
+    threading.Thread(target=work, daemon=True).start()
+    until(lambda: spark.sparkContext.statusTracker().getActiveStageIds())
+given = dict(words=ps.files(folder / "in"), checkpoint=f"{folder}/c", output=f"{folder}/o")
+query = flow.start(spark, **given, workers=2, min_workers=2 if dies else 1)
+if dies:
+    until(lambda: "1 of 2 workers have started" in query.status["message"])
+    os.kill(os.getpid(), signal.SIGKILL)
+until(lambda: query.epoch >= 0)
+query.stop()
+spark.stop()
+"""
+
+
+@pytest.mark.long
+def test_a_driver_that_is_killed_while_its_workers_form_leaves_a_checkpoint_to_resume_from(
+    tmp_path: Path,
+) -> None:
+    put(tmp_path / "in", "0", {"word": WORDS})
+    for how, code in (("dies", -9), ("lives", 0)):
+        done = subprocess.run(
+            [sys.executable, "-c", DRIVER, str(tmp_path), how],
+            env={**os.environ, "PYTHONPATH": ":".join([str(Path(__file__).parents[1]), *sys.path])},
+            capture_output=True,
+            text=True,
+            timeout=500,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr[-3_000:]
     assert published_by_epoch(tmp_path / "o", "counts") == counts_by_epoch([WORDS])
 
 

@@ -22,8 +22,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointstamp.dataflow import Dataflow
+from pointstamp.dataflow.operator import operator
 from pointstamp.errors import FlowError, RecoveryError
-from pointstamp.flow.operator import operator
 from pointstamp.operators.context import Context
 from pointstamp.rows.partition import partition
 from pointstamp.state import saved
@@ -68,7 +68,7 @@ def test_merged_has_the_last_row_of_each_identity_since_the_last_whole_piece(
 
 
 def test_changes_without_a_beginning_are_refused() -> None:
-    with pytest.raises(RecoveryError, match="changes only; one must be whole"):
+    with pytest.raises(RecoveryError, match="all of them incremental; one must be complete"):
         merged([Piece(table_of([]), KEYS, KEYS, is_whole=False)])
 
 
@@ -239,7 +239,7 @@ def test_a_declaration_can_be_sent_to_another_process() -> None:
 def test_what_would_not_come_back_is_refused_by_name(value: Any, how: Saving, words: str) -> None:  # noqa: ANN401
     state = stateful_of(Holder(value, how), "rank")
     assert state is not None
-    with pytest.raises(FlowError) as refusal:
+    with pytest.raises(FlowError, match="operator 'rank': the state 'kept'") as refusal:
         state.save(changes_only=False)
     for word in ("operator 'rank'", "'kept'", words):
         assert word in str(refusal.value)
@@ -248,8 +248,8 @@ def test_what_would_not_come_back_is_refused_by_name(value: Any, how: Saving, wo
 @pytest.mark.parametrize(
     ("how", "rows", "name", "words"),
     [
-        (saved.values(int), 1, "kept", "the state 'kept' was saved as another type than int"),
-        (saved.values(str), 0, "kept", "the state 'kept' needs one saved value, but there are 0 rows"),
+        (saved.values(int), 1, "kept", "the state 'kept' was not saved as int"),
+        (saved.values(str), 0, "kept", "the state 'kept' needs one saved value, got 0 rows"),
         (
             saved.values(str),
             1,
@@ -312,6 +312,7 @@ def test_a_declared_attribute_that_is_not_there_is_named() -> None:
     state = stateful_of(holder, "rank")
     assert state is not None
     with pytest.raises(
-        FlowError, match="operator 'rank' declares the state 'kept', but its Holder has no such"
+        FlowError,
+        match="operator 'rank' declares the state 'kept', but its Holder does not have that attribute",
     ):
         state.save(changes_only=False)

@@ -46,7 +46,7 @@ def test_no_file_stays_beside_an_object(tmp_path: Path) -> None:
     storage = LocalStorage(tmp_path)
     storage.create("a", b"1")
     storage.write("a", b"2")
-    with pytest.raises(StorageError):
+    with pytest.raises(StorageError, match="there is already an object 'a'"):
         storage.create("a", b"3")
     assert [each.name for each in tmp_path.iterdir()] == ["a"]
 

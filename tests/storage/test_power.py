@@ -30,7 +30,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
 
 def _killed(disk: Disk, storage: LocalStorage, name: str, at: str) -> None:
     disk.dies_at = lambda path: path.endswith(at)
-    with pytest.raises(Died):
+    with pytest.raises(Died, match=r"journal|checkpoint"):
         storage.create(name, b"content")
 
 
@@ -47,7 +47,7 @@ def test_an_object_that_is_said_to_be_there_is_there_after_the_power_has_failed(
 ) -> None:
     LocalStorage(tmp_path).create("journal/0", b"content")
     _killed(disk, LocalStorage(tmp_path), "journal/1", "journal/1")
-    with pytest.raises(AlreadyStored):
+    with pytest.raises(AlreadyStored, match="there is already an object 'journal/1'"):
         LocalStorage(tmp_path).create("journal/1", b"another's")
     disk.lose_power()
     assert LocalStorage(tmp_path).read("journal/1") == b"content"

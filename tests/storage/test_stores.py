@@ -61,7 +61,7 @@ def test_it_keeps_what_every_storage_promises(store: str) -> None:
     storage: Storage = FsspecStorage(f"{store}/contract")
     assert storage.list() == []
     storage.create("a/b", b"first")
-    with pytest.raises(AlreadyStored):
+    with pytest.raises(AlreadyStored, match="there is already an object 'a/b'"):
         storage.create("a/b", b"second")
     storage.write("c", b"")
     storage.write("c", [b"x" * 3_000_000, b"y"])
@@ -69,9 +69,9 @@ def test_it_keeps_what_every_storage_promises(store: str) -> None:
     copy: Storage = pickle.loads(pickle.dumps(storage))  # noqa: S301 - our own bytes
     assert (copy.read("a/b"), copy.size("a/b"), copy.read("c")) == (b"first", 5, b"third")
     assert (copy.list(), copy.list("a/"), copy.list("a/c")) == (["a/b", "c"], ["a/b"], [])
-    with pytest.raises(NotStored):
+    with pytest.raises(NotStored, match="there is no object 'a'"):
         copy.read("a")
-    with pytest.raises(NotStored):
+    with pytest.raises(NotStored, match="there is no object 'd'"):
         copy.read("d")
     assert copy.size("a") is None
     copy.delete("a/b")

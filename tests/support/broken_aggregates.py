@@ -120,7 +120,9 @@ def _everywhere(patch: pytest.MonkeyPatch) -> None:
 
 BROKEN_AGGREGATES: dict[str, Break] = {
     "the row of no rows is counted": lambda patch: patch.setattr(reducing, "_of_rows", dict),
-    "an epoch resumes the one before": lambda patch: patch.setattr(outlet, "Afresh", RemembersTheEpoch),
+    "an epoch continues with the one before": lambda patch: patch.setattr(
+        outlet, "Afresh", RemembersTheEpoch
+    ),
     "a row too few is remembered": lambda patch: patch.setattr(rolling, "Rolling", RemembersTooFew),
     "copies share a place": lambda patch: patch.setattr(with_order, "Placing", CopiesShareAPlace),
     "sums run on from one key to the next": lambda patch: patch.setattr(placing, "_float_sums", _sums_run_on),

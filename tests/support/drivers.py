@@ -19,7 +19,7 @@ import pyarrow as pa
 
 import pointstamp as ps
 from pointstamp.errors import PointstampError
-from pointstamp.sinks.port import Publisher, Sink, Staged, Writer
+from pointstamp.sinks.port import Publisher, Sink, Staged, Writer, complete_publisher
 from pointstamp.storage.local import LocalStorage
 from pointstamp.storage.port import Content
 
@@ -66,7 +66,7 @@ class StoppingPublisher:
             stop_itself()
 
     def check_outputs(self, before: Collection[str]) -> None:
-        self.inner.check_outputs(before)
+        complete_publisher(self.inner).check_outputs(before)
 
     def published_through(self) -> int | None:
         return self.inner.published_through()

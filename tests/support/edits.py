@@ -295,6 +295,7 @@ STREAMS: dict[str, Case] = {
         "value": lambda w: given("k long", value="key"),
         "key": lambda w: given("k long", value="value", key="k"),
         "order": lambda w: given("k long", value="value", key="k", order="op"),
+        "trusted": lambda w: given("k long", value="value", trusted=False),
     }),
     "delay": Case(S, lambda w: given(1), {"epochs": lambda w: given(2)}),
     "delay_until": Case(lambda w: w.events.window("at", 4), lambda w: given("window_end"), {
@@ -339,6 +340,7 @@ STREAMS: dict[str, Case] = {
     "running": Case(lambda w: w.texts.select("k", "op", w=ps.lit(1).cast("long")), lambda w: given(), {
         "weight": lambda w: given(weight="w"),
         "operation": lambda w: given(operation="op"),
+        "trusted": lambda w: given(operation="op", trusted=True),
     }),
     "sessions": Case(lambda w: w.events, lambda w: given("k", at="at", gap=2, rows=ps.count()), {
         **_SESSIONS, "at": lambda w: given("k", at="at", gap=5, rows=ps.count()),

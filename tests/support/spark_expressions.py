@@ -69,7 +69,7 @@ _CASTS: Final = [
 ]  # fmt: skip
 
 _TEXTS: Final = [
-    *("upper(s)", "lower(s)", "ucase(s)", "lcase(s)", "initcap(s)", "length(s)", "len(s)", "char_length(s)", "character_length(s)"),
+    *("upper(s)", "lower(s)", "ucase(s)", "lcase(s)", "initcap(s)", "initcap(concat(s2, s))", "upper(concat(s2, s))", "length(s)", "len(s)", "char_length(s)", "character_length(s)"),
     *("reverse(s)", "trim(s)", "ltrim(s)", "rtrim(s)", "trim(both 'a' from s)", "trim(leading 'ab' from s)", "trim(trailing 'c' from s)"),
     *("concat(s, s2)", "concat(i, '-', x2)", "s || s2", "s || i2", "concat_ws('-', s, s2)", "concat_ws('', s, null, s2)"),
     *("concat_ws('-', null, null)", "concat_ws(',', w)", "concat_ws('-', cast(null as string))", "concat(s)", "concat()", "concat_ws(',')"),

@@ -18,10 +18,12 @@ import pyarrow as pa
 
 import pointstamp as ps
 from pointstamp import functions
+from pointstamp.dataflow.record import physical_of
 from pointstamp.flow.outlet import add_operator
 from pointstamp.tables.kept.weights import DIFF_FIELD
 from pointstamp.tables.table import deltas_of
 from pointstamp.tables.weighing import Appended
+from support.by_hand import by_hand
 from support.table_queries import Row, table_of
 
 ROWS = pa.schema(
@@ -137,10 +139,12 @@ def timed_flow(query: str) -> ps.Dataflow:
             now, after = inner.enter(here).concat(once_more).branch(ps.col("inner") <= 0)
             inner.feedback(once_more, after.with_columns(inner=ps.col("inner") - 1))
             logic = partial(Appended, WEIGHED, "w")
-            table = ps.Table(add_operator("arrive", logic, {"in": now}, {"out": WEIGHED})[0])
-            made = deltas_of(QUERIES[query][0](table))
+            table = ps.Table(
+                by_hand(now, add_operator("arrive", logic, {"in": physical_of(now)}, {"out": WEIGHED})[0])
+            )
+            made = deltas_of(physical_of(QUERIES[query][0](table)))
             stamped = pa.schema([*made.schema, ("outer", pa.int64()), ("inner", pa.int64())])
-            out = add_operator("stamp", Stamp, {"in": made}, {"out": stamped})[0]
+            out = by_hand(now, add_operator("stamp", Stamp, {"in": made}, {"out": stamped})[0])
             left = inner.leave(out)
         flow.output("stamped", outer.leave(left))
     return flow

@@ -219,7 +219,7 @@ def test_integers_are_added_without_overflow_and_must_fit_at_the_end() -> None:
     assert flow.run_local(x=[large])["all"][0].to_pylist() == [
         {"total": 2**62 + 2, "mean": (2**62 + 2) / 5, "diff": 1}
     ]
-    said = "the sum .* does not fit int64. Cast what is added to double"
+    said = "the sum .* does not fit int64. Cast the values to double"
     with pytest.raises(FlowError, match=said):
         flow.run_local(x=[[{"n": 2**62, "w": 2}]])
 
@@ -307,7 +307,7 @@ def test_a_function_that_does_not_keep_its_promise_is_named() -> None:
     flow = ps.Dataflow("test")
     rows = flow.input("x", "v double").running()
     flow.output("own", rows.reduce(x=ps.aggregate(spread, "string")))
-    with pytest.raises(SchemaError, match=r"aggregate spread\(\) promised string, but made 1.5 of 2 rows"):
+    with pytest.raises(SchemaError, match=r"aggregate spread\(\) must return string, got 1.5 for 2 rows"):
         flow.run_local(x=[[{"v": 1.0}, {"v": 2.5}]])
 
 

@@ -108,16 +108,16 @@ def test_distances_of_great_integers_do_not_overflow() -> None:
 
 CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"at": "when"}, SchemaError, "at=, on the left side, needs the column 'when'"),
-    ({"at": ["at", "n"]}, FlowError, "at= takes one column"),
-    ({"at": {"at": "n"}}, SchemaError, "'at' is timestamp.* and 'n' is int64; both must be of one type"),
-    ({"at": "k"}, FlowError, r"'k' stands in on= and in at="),
-    ({"at": "at", "direction": "back"}, FlowError, "there is no direction='back'. There are backward"),
-    ({"at": "at", "how": "full"}, FlowError, "there is no as-of join how='full'. There are inner and left"),
-    ({"at": "at", "tolerance": 5}, FlowError, "tolerance= of times is a length such as '10 minutes'"),
-    ({"at": "n", "tolerance": "5 minutes"}, FlowError, "tolerance= of numbers is a number"),
-    ({"at": "n", "tolerance": -1}, FlowError, "tolerance= must be 0 or more"),
-    ({"at": "s", "direction": "nearest"}, SchemaError, "'s' is string, whose values have no distance"),
-    ({"at": "l"}, SchemaError, "'l' is list.*, which has no order of times"),
+    ({"at": ["at", "n"]}, FlowError, "at must be one column"),
+    ({"at": {"at": "n"}}, SchemaError, "'at' is timestamp.* and 'n' is int64, but both must have one type"),
+    ({"at": "k"}, FlowError, r"'k' is in on= and in at="),
+    ({"at": "at", "direction": "back"}, FlowError, "direction must be one of backward"),
+    ({"at": "at", "how": "full"}, FlowError, "how must be 'inner' or 'left', got 'full'"),
+    ({"at": "at", "tolerance": 5}, FlowError, "tolerance of times must be a duration"),
+    ({"at": "n", "tolerance": "5 minutes"}, FlowError, "tolerance of numbers must be a number"),
+    ({"at": "n", "tolerance": -1}, FlowError, "tolerance must be 0 or more"),
+    ({"at": "s", "direction": "nearest"}, SchemaError, "'s' is string, whose values have no difference"),
+    ({"at": "l"}, SchemaError, "'l' must be a time or a number, got list.*"),
 ]
 
 

@@ -112,5 +112,5 @@ def test_a_mistake_is_found_and_what_is_right_is_not(mistake: str, monkeypatch: 
     judge, module, name, broken = BROKEN[mistake]
     judge()
     monkeypatch.setattr(module, name, broken)
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match=r"assert [\[{].* == [\[{]"):
         judge()

@@ -197,12 +197,28 @@ CASES: list[tuple[Callable[[Any, Any], Any], type[Exception], str]] = [
         FlowError,
         "'distinct' of stream 'count' adds up what .* while the old one is not taken back",
     ),
-    (lambda a, b: a.rolling("shop", rows=0, by="price", n=ps.count()), FlowError, "rows=1 or more, but was"),
-    (lambda a, b: a.rolling("shop", rows=2, by="price"), FlowError, "'rolling' of stream 'sales' adds no"),
+    (
+        lambda a, b: a.rolling("shop", rows=0, by="price", n=ps.count()),
+        FlowError,
+        "rows must be 1 or more, got",
+    ),
+    (
+        lambda a, b: a.rolling("shop", rows=2, by="price"),
+        FlowError,
+        "'rolling' of stream 'sales': no aggregate",
+    ),
     (lambda a, b: a.rolling("city", rows=2, by="price", n=ps.count()), SchemaError, "the column 'city'"),
     (lambda a, b: a.rolling("shop", rows=2, by="prise", n=ps.count()), SchemaError, "the column 'prise'"),
-    (lambda a, b: a.rolling(rows=2, by="price", shop=ps.count()), SchemaError, "is a column 'shop' already"),
-    (lambda a, b: in_a_loop(a), FlowError, "'rolling' of .* stands in a loop, where no row is the last one"),
+    (
+        lambda a, b: a.rolling(rows=2, by="price", shop=ps.count()),
+        SchemaError,
+        "the column 'shop' already exists",
+    ),
+    (
+        lambda a, b: in_a_loop(a),
+        FlowError,
+        "'rolling' of .* cannot be used in a loop, where no row is the last one",
+    ),
     (
         lambda a, b: a.count("shop", running=True).rolling(rows=2, by="count", n=ps.count()),
         FlowError,

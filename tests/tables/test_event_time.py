@@ -210,7 +210,7 @@ CASES: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (
         lambda s: s.event_time("at", lateness=1).delay_until("day"),
         SchemaError,
-        "is date32.*, and the event time that it waits for is int64",
+        "is date32.* and the event time is int64",
     ),
     (
         lambda s: (

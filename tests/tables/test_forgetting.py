@@ -112,7 +112,7 @@ def test_rows_that_are_forgotten_while_they_can_meet_another_are_found(
             super().__init__(UntilPlan(plan.schema, plan.when, plan.lateness))
 
     monkeypatch.setattr(deltas, "KeptUntil", Sooner)
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="assert Counter"):
         judge_pairs(left, right, 0, 1)
 
 
@@ -122,7 +122,7 @@ def test_a_pair_that_goes_in_parts_does_not_come_again(monkeypatch: pytest.Monke
     right: list[list[Row]] = [[(0, 0, 0), (0, 13, 0)], [(0, 0, 0)]]
     judge_pairs(left, right, 0, 1)
     monkeypatch.setattr("pointstamp.tables.within.Consolidated", Concat)
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="assert Counter"):
         judge_pairs(left, right, 0, 1)
 
 
@@ -192,18 +192,22 @@ def test_generations_may_differ_in_their_number_of_workers(name: str) -> None:
 CASES: list[tuple[Callable[[Any, Any], Any], type[Exception], str]] = [
     (lambda a, b: a.join_within(b, "k", at="time", within=1), SchemaError, "needs the column 'time'"),
     (lambda a, b: a.join_within(b, "k", at="at", within="1 s"), FlowError, "within is a length of integers"),
-    (lambda a, b: a.join_within(b, "k", at="at", within=(1, -1)), FlowError, "lengths of 0 or more"),
-    (lambda a, b: a.join_within(b, "k", at={"at": "day"}, within=1), SchemaError, "both must be of one type"),
-    (lambda a, b: a.join_within(b, "k", at={}, within=1), FlowError, "at= is a column, or one of the left"),
+    (
+        lambda a, b: a.join_within(b, "k", at="at", within=(1, -1)),
+        FlowError,
+        "within must be durations of 0 or more",
+    ),
+    (lambda a, b: a.join_within(b, "k", at={"at": "day"}, within=1), SchemaError, "both must have one type"),
+    (lambda a, b: a.join_within(b, "k", at={}, within=1), FlowError, "at must be one column, or a mapping"),
     (
         lambda a, b: a.running().count("k", "at").join_within(b.running(), "k", at="at", within=1),
         FlowError,
-        "tables to which rows are only added, and table 'count' can lose some",
+        "append-only tables, but rows of table 'count' can be deleted",
     ),
     (
         lambda a, b: a.running().sessions("k", at="day", gap="1 day", while_open=True),
         SchemaError,
-        "goes by 'day', and the event time of its rows is int64",
+        "uses the event time 'day', but the event time of its rows is int64",
     ),
 ]
 

@@ -163,7 +163,7 @@ def test_a_list_orders_nothing() -> None:
 
 def test_the_mark_of_deletions_is_neither_key_nor_order() -> None:
     for given_names in ({"key": "gone"}, {"key": "id", "order": "gone"}):
-        with pytest.raises(SchemaError, match="deleted='gone' is a column of key= or order=, too"):
+        with pytest.raises(SchemaError, match="deleted='gone' is also a column of key= or order="):
             ps.Dataflow("t").table("t", "id long, gone boolean", deleted="gone", **given_names)  # type: ignore[arg-type]
 
 
@@ -267,7 +267,7 @@ def test_an_order_that_no_event_can_have_is_rejected() -> None:
             lambda: structs.debezium(key="id", order="source.lsn.x"),
             "is not a field of 'source.lsn', which is int64",
         ),
-        (lambda: structs.debezium(key="id", order="after.city"), "which a deleted row does not have"),
+        (lambda: structs.debezium(key="id", order="after.city"), "which the event of a deleted row lacks"),
         (lambda: structs.debezium(key="id", order="nothing.x"), "needs the column 'nothing'"),
         (lambda: structs.debezium(key="id", order="source.tx"), "must be a number, a text or a time"),
         (
@@ -280,7 +280,7 @@ def test_an_order_that_no_event_can_have_is_rejected() -> None:
         with pytest.raises((FlowError, SchemaError), match=said):
             asked()
     flow.output("now", text.debezium(**options, order="source.lns"))
-    with pytest.raises(FlowError, match=r"which has no 'source\.lns'\. Name a field that every event has"):
+    with pytest.raises(FlowError, match=r"has no 'source\.lns'\. Name a field that every event has"):
         flow.run_local(text=[[{"value": json.dumps(event_of((1, "x", 1, False))), "meta": None}]], structs=[])
 
 
@@ -336,9 +336,7 @@ def test_state_of_deleted_keys_is_freed_by_the_watermark() -> None:
 
 
 def test_a_row_without_event_time_is_rejected_where_tombstones_are_freed() -> None:
-    with pytest.raises(
-        FlowError, match="of epoch 0 has no 'at', which orders the rows of a key and must not be null"
-    ):
+    with pytest.raises(FlowError, match="of epoch 0 has null in 'at', which orders the rows of a key"):
         timed_flow().run_local(people=[[{"id": 1, "city": "x", "at": None, "gone": False}]])
 
 
@@ -445,7 +443,7 @@ def test_a_mistake_is_found_and_what_is_right_is_not(mistake: str, monkeypatch: 
     breaks, judge = MISTAKES[mistake]
     judge()
     breaks(monkeypatch)
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="assert Counter"):
         judge()
 
 
@@ -454,6 +452,7 @@ def test_a_snapshot_without_tombstones_is_rejected() -> None:
     operator = OrderedUpserts(UpsertPlan(("id",), "version", "gone", schema))
     context = cast("ps.Context", SimpleNamespace(operator="people: upserts"))
     with pytest.raises(
-        RecoveryError, match=r"'people: upserts': the snapshot has no tombstones .* new checkpoint"
+        RecoveryError,
+        match=r"'people: upserts': the snapshot of an earlier version has no tombstones .* new checkpoint",
     ):
         operator.restore(context, {"rows": pa.table({"id": [1], "version": [1], "diff": [1]})})

@@ -68,7 +68,9 @@ def test_no_verb_gives_a_column_a_name_that_is_taken(verb: str, name: str) -> No
 @pytest.mark.parametrize("verb", JOINS)
 def test_no_suffix_makes_the_name_of_the_weight(verb: str) -> None:
     table = table_of(ps.Dataflow("test"))
-    with pytest.raises(SchemaError, match=r": a column cannot be called 'diff', which is the weight"):
+    with pytest.raises(
+        SchemaError, match=r": a column cannot be called 'diff', which is reserved for the weight"
+    ):
         JOINS[verb](table, "iff")
 
 

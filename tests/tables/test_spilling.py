@@ -265,7 +265,7 @@ def test_a_folder_that_cannot_be_written_to_is_named_before_anything_is_read(
     (tmp_path / "file").write_text("")
     flow = sums_flow()
     flow.spill_beyond("1 MB", folder=tmp_path / folder)
-    with pytest.raises(StorageError, match=f"{folder}', but nothing can be written there"):
+    with pytest.raises(StorageError, match=f"{folder}' for spilled state is not writable"):
         flow.run_local(rows=epochs(1))
 
 
@@ -306,7 +306,7 @@ def test_a_query_goes_on_from_its_snapshot_when_the_disk_has_room_again(
 
 @pytest.mark.parametrize("size", ["", "much", "12 apples", "-3 MB", 0, -5, True])
 def test_a_limit_that_is_none_is_refused(size: int | str) -> None:
-    with pytest.raises(FlowError, match="flow 'f' was given the memory limit"):
+    with pytest.raises(FlowError, match="flow 'f': the memory limit"):
         memory_limit(size, None, "f")
 
 

@@ -14,9 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pointstamp as ps
+from pointstamp.dataflow.record import physical_of
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.flow.outlet import add_operator
 from pointstamp.tables.weighing import Appended
+from support.by_hand import by_hand
 from support.table_queries import RIGHT, RIGHT_ROWS, Row, accumulated, changes, table_of
 from support.table_times import ROWS, WEIGHED, timed_changes
 
@@ -93,7 +95,9 @@ def test_at_every_time_of_two_loops_a_row_finds_what_arrived_up_to_it() -> None:
             now, after = inner.enter(here).concat(once_more).branch(ps.col("inner") <= 0)
             inner.feedback(once_more, after.with_columns(inner=ps.col("inner") - 1))
             logic = partial(Appended, WEIGHED, "w")
-            table = ps.Table(add_operator("arrive", logic, {"in": now}, {"out": WEIGHED})[0])
+            table = ps.Table(
+                by_hand(now, add_operator("arrive", logic, {"in": physical_of(now)}, {"out": WEIGHED})[0])
+            )
             events = now.filter(ps.col("w") > 0).select("k", event=ps.col("n"))
             stamped = pa.schema([(name, pa.int64()) for name in ("k", "event", "n", "outer", "inner")])
             found = ps.operator("stamp", RowsAtRounds(), outputs=stamped, rows=events.lookup(table, "k"))
@@ -147,7 +151,7 @@ def test_two_rows_of_a_key_are_refused_with_their_epoch() -> None:
     flow = ps.Dataflow("test")
     flow.output("upserts", flow.input("rows", "id long, city string").running().upserts("id"))
     epochs = [[{"id": 1, "city": "x"}], [{"id": 1, "city": "y"}]]
-    said = r"'upserts': after epoch 1 there are 2 rows of the key \{'id': 1\}.*Give more columns for the key"
+    said = r"'upserts': after epoch 1 the key \{'id': 1\} has 2 rows.*Add columns to the key"
     with pytest.raises(FlowError, match=said):
         flow.run_local(rows=epochs, workers=2)
 
@@ -167,17 +171,22 @@ def test_what_cannot_be_asked_is_refused_in_words() -> None:
     flow = ps.Dataflow("test")
     events = flow.input("events", "k long, s string")
     table = flow.input("table", "k long, n long, deleted boolean").running()
-    with pytest.raises(FlowError, match=r"'lookup' of stream 'events' looks rows up in a table, .* Stream"):
+    with pytest.raises(
+        FlowError, match=r"'lookup' of stream 'events': expected a table to look rows up in, got Stream"
+    ):
         events.lookup(events, "k")  # type: ignore[arg-type]
-    with pytest.raises(FlowError, match=r"there is no lookup how='full'\. There are inner and left"):
+    with pytest.raises(FlowError, match=r"how must be 'inner' or 'left', got 'full'"):
         events.lookup(table, "k", how="full")  # type: ignore[arg-type]
     with pytest.raises(SchemaError, match="on its left side, needs the column 'n'"):
         events.lookup(table, "n")
-    with pytest.raises(FlowError, match="needs the columns that are the key"):
+    with pytest.raises(FlowError, match="no key column was given"):
         table.upserts()
     with pytest.raises(SchemaError, match="needs the column 'key'"):
         table.upserts("key")
-    with pytest.raises(SchemaError, match="there is a column 'deleted' already"):
+    with pytest.raises(SchemaError, match="the column 'deleted' already exists"):
         table.upserts("k")
-    with events.loop("l") as loop, pytest.raises(FlowError, match=r"stands in a loop.*Leave the loop first"):
+    with (
+        events.loop("l") as loop,
+        pytest.raises(FlowError, match=r"cannot be used in a loop.*Leave the loop first"),
+    ):
         table.enter(loop).upserts("k", deleted="gone")

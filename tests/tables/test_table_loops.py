@@ -130,10 +130,10 @@ def test_a_loop_that_swings_shows_what_went_round_last() -> None:
     flow = ps.Dataflow("test")
     rows = flow.input("rows", "n long").running()
     flow.output("out", rows.iterate(lambda x: x.select(n=1 - ps.col("n")), max_rounds=6, name="swing"))
-    with pytest.raises(LoopError) as raised:
+    with pytest.raises(LoopError, match="has not converged in 6 rounds of epoch 1") as raised:
         flow.run_local(rows=[[], [{"n": 0}]])
     words = str(raised.value)
-    assert "loop 'swing' has not come to an end in 6 rounds of epoch 1. In round 4 " in words
+    assert "loop 'swing' has not converged in 6 rounds of epoch 1. In round 4 " in words
     before, last = words.partition(" went round, and in round 5 ")[::2]
     for row in ("-1 of {'n': 0}", "+1 of {'n': 1}"):
         assert row in before
@@ -200,7 +200,7 @@ def test_rows_of_a_table_that_only_grows_are_a_stream_again() -> None:
     ]
     assert [results[epoch].to_pylist() for epoch in (0, 1)] == [[{"k": 1}] * 2] * 2
     with pytest.raises(
-        FlowError, match=r"'appended' of table 'count.*' can be taken away|rows of this table"
+        FlowError, match=r"'appended' of table 'count.*': rows of this table .*can be deleted"
     ):
         a.count("k").appended()
 
@@ -214,9 +214,7 @@ def test_components_take_a_table_that_only_grows_and_refuse_others() -> None:
     ]
     assert sorted(map(str, grown[1].to_pylist())) == [f"{{'vertex': {v}, 'component': 0}}" for v in range(3)]
     weighed = flow.input("more", "src long, dst long, w long").running(weight="w")
-    with pytest.raises(
-        FlowError, match=r"edges can be taken away from this table again.*by iterate, which can"
-    ):
+    with pytest.raises(FlowError, match=r"edges of this table can be deleted.*with iterate"):
         graphs.connected_components(weighed)
 
 
@@ -264,17 +262,15 @@ def test_what_cannot_be_asked_of_a_block_is_refused_in_words() -> None:
     rows = stream.running()
     with rows.loop("l") as loop:
         x = loop.variable(rows)
-        with pytest.raises(
-            FlowError, match="loop 'l': enter of a loop of tables needs a table, and was given Stream"
-        ):
+        with pytest.raises(FlowError, match="loop 'l': enter of a loop of tables needs a table, got Stream"):
             loop.enter(stream)  # type: ignore[arg-type]
-        with pytest.raises(FlowError, match="needs the table that it is in round 0, or the columns of one"):
+        with pytest.raises(FlowError, match="needs its table in round 0, or the columns of an empty one"):
             loop.variable(5)
         with pytest.raises(FlowError, match="enter takes a stream from outside the loop"):
             loop.variable(x)
         with pytest.raises(SchemaError, match="a column cannot be called 'diff'"):
             loop.variable("diff long")
-        with pytest.raises(FlowError, match="feedback needs a variable of this loop, but was given table"):
+        with pytest.raises(FlowError, match="feedback needs a variable of this loop, got table"):
             loop.feedback(loop.enter(rows), x)
         with pytest.raises(SchemaError, match="needs the same columns on both sides"):
             loop.feedback(x, x.select(m=ps.col("n")))

@@ -201,7 +201,7 @@ def test_a_call_deeper_than_the_limit_is_refused_and_not_lost() -> None:
 
 
 def test_call_sites_are_named_once_and_known() -> None:
-    with pytest.raises(FlowError, match="which name a call site twice"):
+    with pytest.raises(FlowError, match="each call site must occur once"):
         Stacks(steps=("a", ("b", "a")))
     with pytest.raises(FlowError, match="no call site 'c'; their steps are 'a' then 'b' or 'd'"):
         Stacks(steps=("a", ("b", "d"))).push("c")

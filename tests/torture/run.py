@@ -4,6 +4,8 @@ At the end every epoch must be published exactly once and be what an oracle says
 
     python -m tests.torture.run --seconds 180 --mode local-cluster
 
+    python -m tests.torture.run --dynamic-allocation --losses 200 --seconds 7200
+
 It prints one line of JSON, and ends with 1 if a row was lost or came twice. The moments and victims follow
 the seed; how far the machine is at such a moment does not.
 """
@@ -27,6 +29,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--spare-executors", action="store_true", help="hit only the workers in them")
     parser.add_argument("--dynamic-allocation", action="store_true", help="executors come and go")
+    parser.add_argument("--losses", type=int, help="kill so many executors, and nothing else")
     arguments = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as pytest does for these folders
     from torture.story import torture
@@ -39,6 +42,7 @@ def main() -> int:
             workers=arguments.workers,
             spare_executors=arguments.spare_executors,
             dynamic_allocation=arguments.dynamic_allocation,
+            losses=arguments.losses,
             master=arguments.master if arguments.mode == "local-cluster" else None,
         )
     sys.stdout.write(json.dumps(report) + "\n")

@@ -23,6 +23,8 @@ from support.streams import components_flow, put, until
 from torture.judge import judge
 
 FILE_SECONDS: Final = 0.05
+SLOW_FILE_SECONDS: Final = 0.25
+"""Between files of a story that may last for an hour."""
 SILENCE_SECONDS_MAX: Final = 3.0
 END_SECONDS_MAX: Final = 600.0
 RESTARTS: Final = ps.RestartPolicy(restarts_max=100_000, pause_seconds=0.01, pause_seconds_max=0.5)
@@ -42,8 +44,9 @@ def edges_of(seed: int, number: int) -> Edges:
 class Arrivals:
     """Writes files at a rhythm, in a thread of its own; ``files`` is how many there are."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, seconds: float = FILE_SECONDS) -> None:
         self.files = 0
+        self._seconds = seconds
         self._folder = folder
         self._seed = seed
         self._stop = threading.Event()
@@ -60,7 +63,7 @@ class Arrivals:
         (self._folder / END).touch()
 
     def _run(self) -> None:
-        while not self._stop.wait(FILE_SECONDS):
+        while not self._stop.wait(self._seconds):
             src, dst = zip(*edges_of(self._seed, self.files), strict=True)
             put(self._folder, f"{self.files:08d}", {"src": src, "dst": dst})
             self.files += 1
@@ -73,6 +76,10 @@ class Nemesis:
     query: ps.Query
     chosen: random.Random
     has_executors: bool
+    losses: int | None = None
+    """Kill so many executors, one after the other, and nothing else."""
+    seen: set[int] = field(default_factory=set)
+    """All executors that were there when one was killed."""
     done: dict[str, int] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
     stopped: list[int] = field(default_factory=list)
@@ -82,7 +89,7 @@ class Nemesis:
         begun, before = monotonic(), self.query.restarts
         self._hit()
         until(lambda: self.query.restarts > before or not self.query.isActive, END_SECONDS_MAX)
-        if self.chosen.random() < 0.25:
+        if self.losses is None and self.chosen.random() < 0.25:
             before = self.query.restarts
             self._hit()
             until(lambda: self.query.restarts > before or not self.query.isActive, END_SECONDS_MAX)
@@ -97,8 +104,13 @@ class Nemesis:
     def _hit(self) -> None:
         pids = self._workers()
         act = self.chosen.choice(["kill one", "kill one", "kill all", "stop one", "kill executor"])
+        if self.losses is not None:
+            act = "kill executor"
         if act == "kill executor" and self.has_executors:
-            pids = executors()
+            # One that runs a worker: any other is no loss to the query.
+            found = executors()
+            self.seen.update(found)
+            pids = [pid for pid in found if any(is_below(worker, pid) for worker in pids)] or found
         victims = pids if act == "kill all" else [self.chosen.choice(pids)]
         sign = signal.SIGSTOP if act == "stop one" else signal.SIGKILL
         for pid in victims:
@@ -120,6 +132,16 @@ class Nemesis:
         until(look, END_SECONDS_MAX)
         assert found, f"the query has ended: {self.query.exception()}"
         return found
+
+
+def is_below(pid: int, ancestor: int) -> bool:
+    """Whether a process was started by another, or by one that it has started."""
+    while pid > 1 and pid != ancestor:
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            return False
+    return pid == ancestor
 
 
 def executors() -> list[int]:
@@ -154,16 +176,18 @@ def torture(
     master: str | None,
     spare_executors: bool = False,
     dynamic_allocation: bool = False,
+    losses: int | None = None,
 ) -> dict[str, Any]:
     """Run the story, in processes or, with a master, on Spark; return what happened."""
     (folder / "in").mkdir()
     spark = None if master is None else session(master, dynamic_allocation=dynamic_allocation)
     query = start(folder, spark, workers, rescale="eager" if dynamic_allocation else "restart")
-    arrivals = Arrivals(folder / "in", seed)
+    arrivals = Arrivals(folder / "in", seed, FILE_SECONDS if losses is None else SLOW_FILE_SECONDS)
     arrivals.start()
     try:
         has_executors = spark is not None and not spare_executors
-        nemesis = harm(query, random.Random(seed), seconds, has_executors=has_executors)
+        nemesis = Nemesis(query, random.Random(seed), has_executors, losses)
+        harm(nemesis, seconds)
     finally:
         arrivals.stop()
     if not query.awaitTermination(END_SECONDS_MAX):
@@ -175,6 +199,7 @@ def torture(
         **verdict,
         "done": nemesis.done,
         "restarts": query.restarts,
+        "executors seen": len(nemesis.seen),
         "objects": sum(each.is_file() for each in (folder / "c").rglob("*")),
         "stopped left": sum(Path(f"/proc/{pid}").exists() for pid in nemesis.stopped),
         "median seconds": round(sorted(nemesis.seconds)[len(nemesis.seconds) // 2], 2),
@@ -182,15 +207,19 @@ def torture(
     }
 
 
-def harm(query: ps.Query, chosen: random.Random, seconds: float, *, has_executors: bool) -> Nemesis:
-    """Strike at random moments until the time is over, at least once."""
-    nemesis = Nemesis(query, chosen, has_executors)
+def harm(nemesis: Nemesis, seconds: float) -> None:
+    """Strike at random moments until the time is over or all losses are done, at least once."""
+    query, chosen = nemesis.query, nemesis.chosen
     until(lambda: query.epoch >= 0 or not query.isActive, END_SECONDS_MAX)
     deadline = monotonic() + seconds
-    while not nemesis.seconds or monotonic() < deadline:
+    while True:
         nemesis.rest(chosen.uniform(0.05, 2.0))
         nemesis.strike()
-    return nemesis
+        done = nemesis.done.get("kill executor", 0)
+        if monotonic() >= deadline or (nemesis.losses is not None and done >= nemesis.losses):
+            return
+        if nemesis.losses is not None and done % 20 == 0:
+            sys.stderr.write(f"{done} executors lost, {len(nemesis.seen)} seen, epoch {query.epoch}\n")
 
 
 def start(
@@ -256,6 +285,7 @@ def session(master: str, *, dynamic_allocation: bool = False) -> Any:  # noqa: A
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.executor.memory", "600m")
+        .config("spark.executor.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.deploy.maxExecutorRetries", "-1")  # executors die here more often than elsewhere
         .getOrCreate()
     )

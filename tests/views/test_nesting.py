@@ -48,12 +48,12 @@ def test_a_chain_of_a_thousand_operands_is_accepted(chain: str) -> None:
 
 
 @pytest.mark.parametrize("kind", NESTED)
-@pytest.mark.parametrize("levels", [10, 40, 90, 1_000, 20_000])
+@pytest.mark.parametrize("levels", [25, 40, 90, 1_000, 20_000])
 def test_nesting_is_accepted_and_runs_or_is_rejected(kind: str, levels: int) -> None:
     try:
         flow = ps.sql(NESTED[kind](levels), TABLES)
     except SqlError as error:
-        assert levels > 10
+        assert levels > (25 if kind in ("queries", "exists") else 40)
         assert "nested" in str(error)  # noqa: PT017 - both outcomes are right for many levels
         return
     assert cloudpickle.dumps(flow.plan)

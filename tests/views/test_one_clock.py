@@ -199,7 +199,7 @@ def test_verbs_go_by_the_least_watermark_of_what_they_are_made_of() -> None:
 def test_a_condition_that_goes_by_one_table_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_time, "_clock_of_query", lambda _: ())
     for name in ("over: left join", "over: not exists", "over: except", "groups: windows"):
-        with pytest.raises(AssertionError):
+        with pytest.raises(AssertionError, match=name):
             _check_many(name)
 
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
+from pointstamp.dataflow.table import Table
 from pointstamp.expressions.tree import Expression, col, lit
 from pointstamp.reduce.asking import count
-from pointstamp.tables.table import Table
 from pointstamp.views import (
     conditions,
     from_clause,

@@ -19,6 +19,13 @@ QUERIES: dict[str, list[tuple[Any, ...]]] = {
     "select k from t where b = 0 or 10 / b > 100": [(1,), (3,)],
     "select k from (select k, s from t) where s rlike '^[0-9]+$' and cast(s as int) > 3": [(2,)],
     "select k from t left join (select k as j from t) u on k = j and b <> 0 and 10 / b > 1": [(1,), (2,), (3,)],
+    "select t.k, j from t left join (select k as j, 1 as one from t) u on k <= j and b <> 0 and j / b > 0.5":
+        [(1, None), (2, 3), (3, None)],
+    "select t.k, j from t full join (select k as j, b as c from t) u on k = j and c <> 0 and b <> 0 and k / c + j / b > 0":
+        [(1, None), (2, 2), (3, None), (None, 1), (None, 3)],
+    "select t.k, j from (select k as j, b as c from t) u right join t on k = j and c <> 0 and b / c >= 1":
+        [(1, None), (2, 2), (3, None)],
+    "select k from t left anti join (select k as j from t) u on k <= j and b <> 0 and j / b > 0.5": [(1,), (3,)],
     "select k, case when sum(b) > 0 then sum(k) / sum(b) end as r from t group by k": [(1, None), (2, 0.4), (3, None)],
     "select k from t group by k having sum(b) > 0 and 10 / sum(b) > 1": [(2,)],
     "select case when b <> 0 then 10 / b end as g, count(*) as n from t group by case when b <> 0 then 10 / b end":

@@ -2,7 +2,7 @@
 
 ``check models`` puts the catalogue before the judge; its exit code is 0 only if everything that should hold
 holds and everything that should break breaks. ``check explain`` shows on the worked example of Veresov et
-al. (2024) what it means that nobody can observe a failure.
+al. (2024) what it means that a failure cannot be observed.
 """
 
 import argparse
@@ -54,8 +54,8 @@ def _add_explain(add_parser: AddParser) -> None:
         "explain",
         help="show a run with a failure beside the failure-free run that explains it",
         description=(
-            "Shows an execution of the incremental average in which a task fails and recovers, and beside it "
-            "the failure-free execution that shows the same to everybody outside: failure transparency."
+            "Shows an execution of the incremental average in which a task fails and recovers, and the "
+            "failure-free execution that looks the same from outside: failure transparency."
         ),
         allow_abbrev=False,
     )
@@ -64,7 +64,7 @@ def _add_explain(add_parser: AddParser) -> None:
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"needs a number of at least 1, but got {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a number of at least 1, got {text!r}")
     return int(text)
 
 

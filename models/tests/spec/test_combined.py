@@ -185,5 +185,5 @@ def test_operations_that_need_not_end_come_back_to_where_they_were() -> None:
     successors: dict[int, set[int]] = {}
     for edge in found.edges:
         successors.setdefault(edge.origin, set()).add(edge.target)
-    with pytest.raises(CycleError):
+    with pytest.raises(CycleError, match="nodes are in a cycle"):
         TopologicalSorter(successors).prepare()

@@ -250,7 +250,7 @@ def _summary(story: _Story, query: "Query", seconds: float, vertices: int) -> in
     if not is_checked:
         _say("nothing was checked, because scipy is not installed")
     elif not wrong:
-        unseen = ", as if nobody had been killed" if story.killed_at_seconds is not None else ""
+        unseen = ", as if no worker had been killed" if story.killed_at_seconds is not None else ""
         _say(
             f"scipy, asked again from scratch after each epoch, finds the same {published.num_rows:,} "
             f"changes; none is lost, none comes twice{unseen}"

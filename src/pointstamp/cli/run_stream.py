@@ -4,7 +4,7 @@ An input that is a folder is followed; one that is a file is read once. Every ep
 output folder as soon as it is complete and saved, and the checkpoint has what is needed to continue: the same
 command continues where the last one stopped, whatever stopped it.
 
-Ctrl-C (or SIGTERM) lets the epochs on their way come to their end; a second one does not wait. Both leave
+Ctrl-C (or SIGTERM) finishes the epochs in flight; a second one does not wait. Both leave
 whole epochs only, and a checkpoint to resume from. A mistake in the command line is a UsageError, raised
 before anything is started or written.
 """
@@ -120,7 +120,7 @@ def _follow(query: Query) -> None:
                 while display.wait():
                     pass
             except KeyboardInterrupt:
-                display.note("stopping after the epochs on their way; interrupt once more to stop at once")
+                display.note("stopping after the epochs in flight; interrupt once more to stop at once")
                 query.stop()
             display.show()
     finally:

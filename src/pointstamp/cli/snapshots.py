@@ -4,7 +4,7 @@ It reads and never writes, so it may look at the checkpoint of a query that runs
 writes, for which the query must be stopped. A query that runs also removes files that it no longer needs; a
 file that disappears meanwhile is not counted as damage if the journal has moved on.
 
-Exit codes: 0 every file is whole, 1 something is damaged or missing, 2 this is no checkpoint.
+Exit codes: 0 all files are intact, 1 a file is damaged or missing, 2 the folder is not a checkpoint.
 """
 
 import argparse
@@ -243,7 +243,7 @@ class _Found:
 
 
 class _NoSource:
-    """Stands for every source of a ledger that is only looked at: nobody asks where it stands."""
+    """Stands for every source of a ledger that is only inspected, so its position is never read."""
 
     units_per_tick = None
 

@@ -17,7 +17,7 @@ Keeps the views of a text in Spark's SQL up to date. The text declares its input
   create view cities as select city, sum(price) as total from orders group by city;
 
 Each view is an output, with how it changes in each epoch: rows with diff, +1 for one that appears and -1 for
-one that disappears. Everything else is as for pointstamp run. What is not supported is refused before
+one that disappears. Everything else is as for pointstamp run. Unsupported SQL is rejected before
 anything runs, with its line and column. Needs the package sqlglot: pip install 'pointstamp[sql]'.
 """
 

@@ -1,4 +1,6 @@
-"""The beat: moments of a sight, made a few times a second while somebody looks, and for all lookers once.
+"""The beat: moments of a sight, taken a few times a second while a browser is connected.
+
+All browsers share one beat.
 
 The thread starts with the first looker and ends with the last: who has closed the browser costs nothing. If
 making a moment takes long, there are fewer of them, so that they never take more than a small share of time.

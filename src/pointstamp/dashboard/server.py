@@ -1,9 +1,10 @@
 """The server of a dashboard: static files, and what a sight says, for who knows the token.
 
 It is the standard library's, with a thread for each request. The token is the first part of every path, so
-the page needs relative addresses only and works behind a proxy that puts something before them. Who does not
-know it gets 403 and no other word. A program may send the token in the header ``Authorization: Bearer``
-instead, and leave it out of the path. The token is random, or the user's own, which is never printed.
+the page needs relative addresses only and works behind a proxy that puts something before them. A reader who
+does not know it gets 403 and no other word. A program may send the token in the header ``Authorization:
+Bearer`` instead, and leave it out of the path. The token is random, or the user's own, which is never
+printed.
 
 Moments go out as server-sent events. The number of requests at a time is
 bounded, no request waits for a worker, and a reader that does not read is cut off.
@@ -23,7 +24,6 @@ from socket import AF_INET, AF_INET6, socket
 from threading import BoundedSemaphore, Thread
 from typing import Any, Final, cast
 from urllib.parse import parse_qs, unquote, urlsplit
-from weakref import WeakSet
 
 import msgspec
 
@@ -70,8 +70,8 @@ class Dashboard:
             self._server = self._serve_at(host, port)
         except OSError as error:
             raise UsageError(
-                f"a dashboard cannot listen at port {port} of {host}: {error.strerror or error}. Give "
-                "another port, or 0 for one that is free."
+                f"dashboard: cannot listen at port {port} of {host}: {error.strerror or error}. Give "
+                "another port, or 0 for a free one."
             ) from error
         self._thread = Thread(target=self._server.serve_forever, name="pointstamp-dashboard", daemon=True)
         self._thread.start()
@@ -141,7 +141,7 @@ class Dashboard:
 
 
 # Those of this process that are open: one that shows what has ended gives its port to a new one.
-_opened: Final[WeakSet[Dashboard]] = WeakSet()
+_opened: Final[set[Dashboard]] = set()
 
 
 class _Server(ThreadingHTTPServer):
@@ -170,7 +170,7 @@ class _Server(ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as above
-        """A browser that has gone in the middle of an answer is no news."""
+        """A browser that disconnects during an answer is not an error."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -280,7 +280,7 @@ class _Handler(BaseHTTPRequestHandler):
                 number = newest
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, ANN401 - as the library has it
-        """Requests are nobody's news; and their paths have the token."""
+        """Requests are not logged, because their paths contain the token."""
 
 
 def chosen_token(given: str | None) -> str | None:

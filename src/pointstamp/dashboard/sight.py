@@ -25,7 +25,7 @@ class Sight(Protocol):
         ...
 
     def moment(self) -> Json:
-        """How things are now, as far as is known; it asks for more, and waits for nobody."""
+        """Return the latest known state; request newer data without waiting for it."""
         ...
 
     def history(self, since: float) -> Json:

@@ -151,7 +151,7 @@ class _Compiler:
                 data_type = pa.duration("us")
             return pa.scalar(value, data_type)
         except (pa.ArrowException, TypeError, OverflowError) as error:
-            raise SchemaError(f"{self._who}: {value!r} is no value of a column: {error}") from error
+            raise SchemaError(f"{self._who}: {value!r} is not a value of a column: {error}") from error
 
     def _type(self, given: str | pa.DataType, expression: Expression) -> pa.DataType:
         if isinstance(given, pa.DataType):

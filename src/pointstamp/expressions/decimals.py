@@ -1,6 +1,6 @@
 """Decimals as floats, and quotients of decimals, as SQL, Spark and Python have them.
 
-Arrow's own cast multiplies by a power of ten that is no float, and gives 0.35000000000000003 for 0.35. Its
+Arrow's own cast multiplies by a power of ten that is not a float, and gives 0.35000000000000003 for 0.35. Its
 division refuses decimals whose quotient could have more than 76 digits, which those of a sum have.
 """
 

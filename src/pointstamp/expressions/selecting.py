@@ -62,7 +62,7 @@ def chosen(
 
 
 def expressions(who: str, named: Mapping[str, object]) -> dict[str, Expression]:
-    """Keywords as expressions; a text is refused, because nobody can tell whether it means a column."""
+    """Convert keywords to expressions; reject a text, which could mean a column or a literal."""
     for column, value in named.items():
         if isinstance(value, str):
             raise FlowError(

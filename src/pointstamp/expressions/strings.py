@@ -153,8 +153,7 @@ def _titled(text: str) -> str:
 
 
 def _titled_word(word: str) -> str:
-    first = word[:1].title()
-    return (first if len(first) == 1 else word[:1]) + word.lower()[len(word[:1].lower()) :]
+    return word[:1].title() + word.lower()[len(word[:1].lower()) :]
 
 
 def _substring(datum: Datum, *, start: int, length: int | None) -> Datum:

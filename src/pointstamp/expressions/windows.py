@@ -59,7 +59,7 @@ class Windows:
 
 
 def event_time_type(what: str, found: pa.DataType) -> pa.DataType:
-    """The type that windows and bounds of such a column have; SchemaError if it is no event time."""
+    """Return the type of windows and bounds of such a column; SchemaError if it is not event time."""
     if types.is_timestamp(found) or types.is_date32(found):
         return found
     if types.is_integer(found):
@@ -89,7 +89,7 @@ def span_of(what: str, found: pa.DataType, given: Span) -> int:
 def windows_of(
     what: str, found: pa.DataType, size: Span, slide: Span | None = None, offset: Span | None = None
 ) -> Windows:
-    """Windows for a column of this type; an error names what is no length, or does not fit."""
+    """Windows for a column of this type; an error names an invalid length, or one that does not fit."""
     event_time_type(what, found)
     length = span_of(f"{what}: size", found, size)
     step = length if slide is None else span_of(f"{what}: slide", found, slide)

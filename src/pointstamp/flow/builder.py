@@ -49,6 +49,8 @@ class TableWay:
     """Of whole states: the column that marks a row which is none, but says that its epoch counts."""
     events: Events | None = None
     """Debezium's change events in place of rows."""
+    trusted: bool | None = None
+    """Whether rows that are deleted are known to be there; None: of change feeds of databases they are."""
 
 
 @dataclass(frozen=True, slots=True)

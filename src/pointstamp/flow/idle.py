@@ -79,8 +79,8 @@ def _judge_beside(
     for other in others:
         if node.index in above(builder, other.latest.operator):
             raise FlowError(
-                f"{who}: '{mark.stream}' may fall silent, and '{other.stream}' is made of it, so that nobody "
-                "could say which of its rows are late. Leave idle= out."
+                f"{who}: '{mark.stream}' may fall silent, and '{other.stream}' is made of it, so lateness "
+                "of its rows would be undefined. Leave idle= out."
             )
         name = f"{BOUND} of '{builder.plan.nodes[other.latest.operator].name}'"
         together[name] = other.lateness

@@ -1,4 +1,4 @@
-"""What an operator of one's own looks like to a type checker.
+"""Protocols of custom operators, for type checkers.
 
 An operator has at least one of four methods, and may have all of them; each is a small protocol. Where it
 says itself what it sends, in an attribute ``outputs``, the type of that attribute decides what

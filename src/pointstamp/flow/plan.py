@@ -154,7 +154,7 @@ class Plan:
         return {node.name: node for node in self.nodes if node.kind is kind}
 
     def check_outputs(self) -> None:
-        """Refuse a flow without outputs: whatever it computes, nobody would see it."""
+        """Reject a flow without outputs, whose results would not be visible."""
         if not self.named(NodeKind.OUTPUT):
             raise FlowError(
                 f"flow '{self.name}' has no output, so nothing that it computes could be seen. Name a result "

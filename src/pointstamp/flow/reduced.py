@@ -1,7 +1,7 @@
 """How a reduction of a stream is built: its arguments worked out, its updates checked, its operator added.
 
 What can be brought together from parts is accumulated as rows arrive: ``count``, ``sum``, ``min``, ``max``,
-``mean`` and accumulators of one's own, in an epoch or running over all. Every other aggregate is one of whole
+``mean`` and custom accumulators, in an epoch or running over all. Every other aggregate is one of whole
 groups, as tables have them, and is asked of the rows of each time by itself; running it would have to take
 back what it has sent, which a table does.
 """

@@ -121,26 +121,31 @@ class Stream(EpochVerbs):
         """Other columns, by name or by expression: ``select("id", total=ps.col("price") * 2)``."""
         operator, called = operator_name(name, "select", f"select of {self}")
         wanted = chosen(f"'{operator}' of {self}", columns, called | named)
-        return self._selected(operator, wanted)
+        return self.project(operator, wanted)
 
     def with_columns(self, *, name: str | Expression = "with columns", **named: Value) -> "Stream":
         """All columns, and more or others under these names: ``with_columns(total=ps.col("price") * 2)``."""
         operator, called = operator_name(name, "with columns", f"with_columns of {self}")
         added = expressions(f"'{operator}' of {self}", called | named)
-        return self._selected(operator, {each: col(each) for each in self.schema.names} | added)
+        return self.project(operator, {each: col(each) for each in self.schema.names} | added)
 
     def drop(self, *columns: str) -> "Stream":
         """Without these columns."""
-        return self._selected("drop", others(f"drop of {self}", self.schema, columns))
+        return self.project("drop", others(f"drop of {self}", self.schema, columns))
 
     def rename(self, **new_to_old: str) -> "Stream":
         """With other names for some columns: ``rename(seller="person")`` calls the column person seller."""
-        return self._selected("rename", renamed(f"rename of {self}", self.schema, new_to_old))
+        return self.project("rename", renamed(f"rename of {self}", self.schema, new_to_old))
 
     # All epochs together.
 
     def running(
-        self, *, weight: str | None = None, operation: str | None = None, name: str = "running"
+        self,
+        *,
+        weight: str | None = None,
+        operation: str | None = None,
+        trusted: bool | None = None,
+        name: str = "running",
     ) -> "Table":
         """The table that this stream adds up to, over all epochs so far: each of its rows is added.
 
@@ -150,8 +155,14 @@ class Stream(EpochVerbs):
         is deleted must be there: what would be there less than no times is an error, with its epoch. Of
         Delta's own feed, ``operation="_change_type"``, ``_commit_version`` and ``_commit_timestamp`` are no
         columns of the table.
+
+        ``trusted`` (bool, default: True for Delta's own feed, False otherwise): rows that are deleted are
+        known to be there, so this is not checked, and no rows are kept to check it. If an input breaks this
+        promise, a row has a multiplicity below zero. Some operators raise an error then; others give wrong
+        results.
         """
-        return wiring(self).builder.table_of(self, TableWay(weight, operation), name)
+        way = TableWay(weight, operation, trusted=trusted)
+        return wiring(self).builder.table_of(self, way, name)
 
     def states(self, *, empty: str | None = None, name: str = "states") -> "Table":
         """The table of which each epoch has all rows as they are then: what is no longer there is gone.
@@ -169,6 +180,7 @@ class Stream(EpochVerbs):
         value: str | None = None,
         key: str | Iterable[str] | None = None,
         order: str | None = None,
+        trusted: bool | None = None,
         name: str = "debezium",
     ) -> "Table":
         """The table that Debezium's change events make: ``op`` says what became of ``before``.
@@ -182,9 +194,12 @@ class Stream(EpochVerbs):
         ``source.change_lsn string``. If two events are equal in it, a deletion wins, and otherwise the row
         that is greatest by its columns from left to right. A deleted key leaves a tombstone, which is freed
         by the watermark if ``order`` is the column of an ``event_time`` directly before, and else kept.
-        Without a key rows are inserted and deleted as the events say, and ``before`` must be whole.
+        Without a key rows are inserted and deleted as the events say, and ``before`` must be whole. An event
+        that comes twice is then counted twice.
+
+        ``trusted`` (bool, default True): as in ``running``; with a key there is nothing to check.
         """
-        way = TableWay(events=Events(schema, value, key, order))
+        way = TableWay(events=Events(schema, value, key, order), trusted=trusted)
         return wiring(self).builder.table_of(self, way, name)
 
     def lookup(
@@ -488,7 +503,8 @@ class Stream(EpochVerbs):
     ) -> "Stream":
         return add_operator(name, logic, {"in": self}, {"out": schema}, sends=passes)[0]
 
-    def _selected(self, name: str, wanted: Mapping[str, Expression]) -> "Stream":
+    def project(self, name: str, wanted: Mapping[str, Expression]) -> "Stream":
+        """Other columns, each an expression."""
         made = selection(f"'{name}' of {self}", self.schema, wanted)
         return self._add(name, partial(Project, made), made.schema, Passes.MADE)
 

@@ -1,7 +1,7 @@
 """Which streams carry updates, and what may be aggregated of them.
 
 A running reduction sends the new row of each key that changed, and so does a table by ``upserts``. Neither
-takes the old row back, so such a stream is no set of rows: of a key there may be many, and the last one
+takes the old row back, so such a stream is not a set of rows: of a key there may be many, and the last one
 counts. Adding such rows up, or counting them, counts what has been replaced. So what a stream carries is
 known when the flow is written: *updates* come from these two and go through everything that only passes rows
 on or makes rows of rows, around loops, too. Aggregating them is refused, except for what is right whatever

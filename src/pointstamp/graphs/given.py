@@ -1,4 +1,4 @@
-"""What a graph is given: tables with the columns that it needs, and ids that name its vertices.
+"""Validate the tables, columns and ids that a graph is built from.
 
 Everything that cannot be a graph is refused here, before anything is made of it.
 """
@@ -32,7 +32,9 @@ def given_table(what: str, given: Table | Stream) -> Table:
     if isinstance(given, Stream):
         return given.running(name=what)
     if not isinstance(given, Table):
-        raise FlowError(f"a graph needs a table of {what}, and was given {type(given).__name__}.")
+        raise FlowError(
+            f"Graph: {what} must be a Table or a Stream, got {type(given).__name__}. Give one of these."
+        )
     return given
 
 
@@ -41,13 +43,15 @@ def with_names(what: str, table: Table, names: Mapping[str, str]) -> Table:
     for wanted, name in names.items():
         if name not in table.schema.names:
             raise SchemaError(
-                f"a graph's {what} need the column '{name}'; there are {', '.join(table.schema.names)}. "
-                f"Name the one that it is with {wanted}=."
+                f"Graph: {what} need a column '{name}', got {', '.join(table.schema.names)}. Name the "
+                f"matching column with {wanted}=."
             )
     others = {wanted: name for wanted, name in names.items() if wanted != name}
     for wanted in others:
         if wanted in table.schema.names and wanted not in names.values():
-            raise SchemaError(f"a graph's {what} have a column '{wanted}' that is no {wanted}. Rename it.")
+            raise SchemaError(
+                f"Graph: {what} have a column '{wanted}' besides the one that {wanted}= names. Rename it."
+            )
     return table.rename(**others) if others else table
 
 
@@ -55,7 +59,7 @@ def check_one_type(types: Mapping[str, pa.DataType]) -> None:
     """Ids are of one type, wherever they come from."""
     if len(set(types.values())) > 1:
         found = ", ".join(f"{name} {type_}" for name, type_ in types.items())
-        raise SchemaError(f"a graph needs ids of one type, and was given {found}. Cast them to one.")
+        raise SchemaError(f"Graph: ids must have one type, got {found}. Cast them to one.")
 
 
 def check_weight(edges: pa.Schema, weight: str | None) -> None:
@@ -64,11 +68,11 @@ def check_weight(edges: pa.Schema, weight: str | None) -> None:
         return
     if weight not in edges.names:
         raise SchemaError(
-            f"a graph's weight is a column of its edges, and '{weight}' is none; there are "
-            f"{', '.join(edges.names)}."
+            f"Graph: weight= must be a column of the edges ({', '.join(edges.names)}), got '{weight}'. "
+            "Name one of these."
         )
     type_ = edges.field(weight).type
     if not (pa.types.is_integer(type_) or pa.types.is_floating(type_)):
         raise SchemaError(
-            f"a graph's weight is a number, and '{weight}' is {type_}. Cast it to long or double."
+            f"Graph: the weight '{weight}' must be a number, got {type_}. Cast it to long or double."
         )

@@ -9,7 +9,7 @@ ends of edges, and a vertex that was only the end of an edge goes when its last 
 that can be a key. An edge may be there several times and may lead from a vertex to itself; each algorithm
 says what it makes of that.
 
-Nothing here is worked out before somebody asks: a graph that is only traversed never builds its vertices.
+Everything is computed on demand: a graph that is only traversed never builds its vertices.
 """
 
 from collections.abc import Callable, Iterable
@@ -82,7 +82,7 @@ class Graph:
 
     @cached_property
     def links(self) -> Table:
-        """The edges as steps: ``src``, ``dst``, and ``weight`` if there is one; as often as they are there.
+        """The edges as steps: ``src``, ``dst`` and an optional ``weight``, with multiplicities.
 
         Of a graph that is not directed every edge is here in both directions, a loop at a vertex once.
         """
@@ -103,7 +103,7 @@ class Graph:
 
     @cached_property
     def pairs(self) -> Table:
-        """The edges without directions: ``src`` is the lesser end. They have weights, and are there as often.
+        """The undirected edges, ``src`` being the lesser end, with weights and multiplicities.
 
         A loop at a vertex is a pair of it with itself.
         """
@@ -115,7 +115,7 @@ class Graph:
 
     @cached_property
     def link_changes(self) -> Stream:
-        """How the links change, without weights: each that changes in an epoch once, with ``diff``."""
+        """The changes of links, without weights: each changed link once per epoch, with ``diff``."""
         return self.links.select(SRC, DST, name="links: ends").changes(name="links: changes")
 
     @cached_property
@@ -133,19 +133,20 @@ class Graph:
     def among(self, which: Table | Iterable[Key] | Key) -> Table:
         """The vertices that are among these, as ``id``: of a table with that column, of several ids, or one.
 
-        Who is no vertex of the graph is not there, until it becomes one.
+        An id that is not a vertex of the graph is absent until it becomes one.
         """
         if isinstance(which, Table):
             if which.schema.names != [ID] or which.schema.field(ID).type != self.key_type:
                 raise SchemaError(
-                    f"vertices of {self} are named by a table of '{ID}' {self.key_type} alone, and this one "
-                    f"has {', '.join(f'{each.name} {each.type}' for each in which.schema)}."
+                    f"vertices of {self} must be a table of only '{ID}' {self.key_type}, got "
+                    f"{', '.join(f'{each.name} {each.type}' for each in which.schema)}. Select that "
+                    "column."
                 )
             these = which.distinct(name="among these")
             return these.join(self.ids, ID, how="semi", name="among")
         ids = named(which)
         if not ids:
-            raise FlowError(f"vertices of {self} were to be named, and no id was given.")
+            raise FlowError(f"vertices of {self}: the list of ids is empty. Give at least one id.")
         # Without its type a number is a long, which the greatest ids of this type are not.
         values = [lit(each, self.key_type) for each in ids] if self.key_type == pa.uint64() else ids
         wanted = self._named_vertices.filter(col(ID).is_in(*values), name="among these")
@@ -180,7 +181,7 @@ class Graph:
 
     @cached_property
     def neighbours(self) -> Table:
-        """Who is beside whom: ``src`` and ``dst``, both ways, each pair once, nobody beside itself."""
+        """The adjacency: ``src`` and ``dst`` in both directions, each pair once, without self-loops."""
         links = self.undirected().links
         beside = links.filter(col(SRC) != col(DST), name="neighbours: between two")
         return beside.select(SRC, DST, name="neighbours: ends").distinct(name="neighbours")
@@ -228,11 +229,11 @@ class Graph:
         return there.select(name="numbers: among these", id=col(NUMBER))
 
     def by_id(self, found: Table) -> Table:
-        """What was found ``in_numbers``, with the ids of vertices for their numbers."""
+        """Return a result of ``in_numbers`` with ids in place of numbers."""
         return with_ids(found, self.numbers, ID)
 
     def by_ordered_id(self, found: Table, *columns: str) -> Table:
-        """What was found ``in_order``, with the ids of vertices for the numbers in some columns."""
+        """Return a result of ``in_order`` with ids in place of the numbers in some columns."""
         return with_ids(found, self.ordered_numbers, *columns)
 
     @cached_property
@@ -285,7 +286,7 @@ def _checked(columns: tuple[str, ...], batch: pa.RecordBatch) -> pa.RecordBatch:
         column = batch.column(name)
         if column.null_count:
             raise SchemaError(
-                f"a graph's '{name}' must name a vertex in every row, and is null in {column.null_count} of "
+                f"Graph: '{name}' must name a vertex in every row, got null in {column.null_count} of "
                 f"{batch.num_rows} rows. Filter such rows out, or give the vertex an id."
             )
     return batch

@@ -1,8 +1,9 @@
-"""The rows of a message beside it: they are many, and are not copied on the way to where they are stored.
+"""Store the rows of a message next to it, without copies.
 
 A message of MessagePack is encoded with a mark in the place of each table. Then each mark is replaced by the
 bytes of its table, as Arrow writes them: views of the very memory, or the mapped file, in which rows lie. So
-what is larger than memory can be saved. Who reads the message sees bytes, as if they had been encoded there.
+what is larger than memory can be saved. The reader of the message sees bytes, as if they had been encoded
+there.
 """
 
 import struct
@@ -24,7 +25,7 @@ class Bodies:
         self._tables: list[list[memoryview]] = []
 
     def mark(self, table: pa.Table) -> bytes:
-        """What stands for a table in the message until it is put in."""
+        """The placeholder of a table in a message."""
         sink = _Views()
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)

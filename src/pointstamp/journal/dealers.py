@@ -1,4 +1,4 @@
-"""Who owns saved rows where an exchange by a function stands before the operator that keeps them.
+"""The owners of saved rows downstream of an exchange by a function.
 
 Behind an exchange by columns a row of saved state belongs to the worker of the hash of its keys. Behind an
 exchange by a function it belongs to the worker of its shard, which can be computed again only from what the
@@ -40,8 +40,8 @@ class Dealer:
             batches = [fit(batch, pact.columns, "the saved keys") for batch in named.to_batches()]
         except SchemaError as error:
             raise RecoveryError(
-                f"{who} is kept by keys whose types differ from those of the exchange {pact} before it: "
-                f"{error} Declare the types of those columns, or start with as many workers as before."
+                f"{who} has keys whose types differ from those of the exchange {pact} upstream: {error} "
+                "Declare the types of those columns, or start with as many workers as before."
             ) from error
         owners = [workers_by(pact, batch, workers, f"exchange {pact}") for batch in batches]
         return table.filter(pa.array(np.concatenate(owners) == worker))
@@ -53,22 +53,22 @@ class Dealer:
         if not isinstance(first, ExchangeByFunction) or not self._agree():
             said = " and ".join(dict.fromkeys(map(str, self.pacts)))
             raise RecoveryError(
-                f"{saved}, and rows come to it {said}: it is not known by which of these its rows should be "
-                "divided among the workers. Start with as many workers as before, or exchange all inputs by "
-                "one function of named columns."
+                f"{saved}, and rows reach it {said}: it is ambiguous by which of these its rows are "
+                "partitioned. Start with as many workers as before, or exchange all inputs by one "
+                "function of named columns."
             )
         if first.columns is None:
             named = ", ".join(map(repr, keys))
             raise RecoveryError(
-                f"{saved} behind an exchange {first}: its keys alone do not say which worker owns them. "
-                "Start with as many workers as before, or name the columns that the function looks at and "
-                f"keep the state by them, as in exchange({named}, by=...)."
+                f"{saved} downstream of an exchange {first}, and its keys alone do not determine the "
+                "worker that owns them. Start with as many workers as before, or name the columns that "
+                f"the function reads and key the state by them, as in exchange({named}, by=...)."
             )
         if len(keys) != len(first.columns.names):
             raise RecoveryError(
-                f"{saved} behind an exchange {first}, and is kept by {', '.join(keys)}: the function needs "
-                "the columns of the exchange. Start with as many workers as before, or keep the state by "
-                "the columns of the exchange."
+                f"{saved} downstream of an exchange {first}, but its keys are {', '.join(keys)}, and the "
+                "function needs the columns of the exchange. Start with as many workers as before, or "
+                "key the state by the columns of the exchange."
             )
         return first
 

@@ -1,4 +1,4 @@
-"""How an entry of the journal is stored: sealed, numbered, and signed by the generation that wrote it.
+"""Sealed, numbered journal entries, signed by their generation.
 
 Each object is sealed with its name, which contains its number, and with its query, so that an object in the
 place of another is found. It holds the generation and the mark of its writer, so that a second writer knows
@@ -55,7 +55,7 @@ class Record(Generic[E]):
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """What an object of the journal holds."""
+    """The content of a journal object."""
 
     number: int
     generation: int
@@ -88,13 +88,13 @@ def encoded(
 
 
 def decoded(content: bytes, number: EntryNumber, name: str, query: str) -> Stored:
-    """What is stored under a number, after a check that it is whole and belongs there."""
+    """Return the entry of a number, after a check of its integrity and identity."""
     try:
         return _stored.decode(unseal(content, _KIND, name, owner=query, version=_VERSION))
     except (StorageError, msgspec.DecodeError) as error:
         raise RecoveryError(
-            f"entry {number} of the journal cannot be read, and no entry may be skipped: {error} Restore the "
-            "object from a copy, or begin with a new checkpoint."
+            f"entry {number} of the journal cannot be read, and no entry may be skipped: {error} Restore "
+            "the object from a copy, or start with a new checkpoint."
         ) from error
 
 
@@ -104,7 +104,7 @@ def entry_of(stored: Stored, decoder: "msgspec.msgpack.Decoder[Any]", name: str)
         return (_started if stored.sort == "generation" else decoder).decode(stored.entry)
     except msgspec.DecodeError as error:
         raise RecoveryError(
-            f"entry {stored.number} of the journal ('{name}') is intact, but this version of pointstamp does "
-            f"not know such an entry: {error}. Another version wrote it: use that version, or begin with a "
-            "new checkpoint."
+            f"entry {stored.number} of the journal ('{name}') is intact, but unknown to this version of "
+            f"pointstamp: {error}. Another version wrote it: use that version, or start with a new "
+            "checkpoint."
         ) from error

@@ -1,4 +1,4 @@
-"""What a query's journal holds: the entries that a ledger is made of, and the snapshots that they describe.
+"""The types of journal entries, and the snapshots that they describe.
 
 All of it is msgpack with a type. A field that is added has a default, so that older journals can be read.
 """
@@ -88,7 +88,7 @@ class Committed(msgspec.Struct, frozen=True, tag=True):
 
     @property
     def size_bytes(self) -> int:
-        """How much was saved."""
+        """The number of saved bytes."""
         return sum(part.size_bytes for part in self.parts)
 
     def without_rows(self) -> "Committed":
@@ -150,7 +150,7 @@ class Savepoint(msgspec.Struct, frozen=True):
 
 
 class JournalSummary(msgspec.Struct, frozen=True, tag=True):
-    """What all older entries say, as far as it is still needed."""
+    """A summary of all older entries, as far as needed."""
 
     shape: FlowShape
     positions: dict[str, Any]
@@ -227,7 +227,7 @@ class SnapshotChain:
 
     @property
     def workers(self) -> int:
-        """How many workers saved it."""
+        """The number of workers that saved it."""
         return len(self.commits[-1].parts)
 
     def parts(self) -> list[list[PartSaved]]:

@@ -1,4 +1,4 @@
-"""The journal: one totally ordered, durable list of entries that only the newest driver can lengthen.
+"""The journal: a durable, totally ordered log that only the newest driver can append to.
 
 Everything a run must remember is an entry here: which driver runs it, which input each epoch took, which
 epoch is committed. Entry n is the object ``journal/<n in 12 digits>``, stored by ``Storage.create``, which
@@ -123,7 +123,7 @@ class Journal(Generic[E]):
         """Take the journal over: every older driver is fenced when this returns."""
         if self._generation is not None:
             raise RecoveryError(
-                f"this journal has already started generation {self._generation}; open another journal to "
+                f"this journal has already started generation {self._generation}. Open another journal to "
                 "start the next one."
             )
         for _ in range(_MOST_TRIES):
@@ -140,8 +140,8 @@ class Journal(Generic[E]):
                 return generation
             self._refuse_if_followed(number, started)
         raise RecoveryError(
-            f"no generation could be started in {self._where}: another driver was faster, {_MOST_TRIES} "
-            "times. Make sure that only one driver runs at a time."
+            f"no generation could be started in {self._where}: another driver was faster {_MOST_TRIES} "
+            "times. Run only one driver at a time."
         )
 
     def append(self, entry: E) -> EntryNumber:
@@ -177,14 +177,14 @@ class Journal(Generic[E]):
         if self._fenced is not None:
             raise FencedError(self._fenced)
         if self._generation is None:
-            raise RecoveryError("nothing can be appended to a journal before start_generation() was called.")
+            raise RecoveryError("append() needs a started generation. Call start_generation() first.")
         number = EntryNumber(self._records[-1].number + 1)
         starts = tuple(sorted(self._starts)) if sort == "summary" else ()
         content = self._encoded(number, self._generation, entry, sort, starts)
         if self._doubtful not in (None, content):
             raise RecoveryError(
-                f"an earlier attempt to store entry {number} of {self._where} failed, and the entry may be "
-                "there nevertheless: append the same entry again, or open a new journal and start a "
+                f"an earlier attempt to store entry {number} of {self._where} failed, and the entry may "
+                "exist nevertheless. Append the same entry again, or open a new journal and start a "
                 "generation."
             )
         self._doubtful = content
@@ -211,9 +211,9 @@ class Journal(Generic[E]):
             )
             raise FencedError(self._fenced)
         raise RecoveryError(
-            f"entry {number} of {self._where}, which generation {self._generation} was about to append, was "
-            f"written by generation {stored.generation}; this cannot happen in a storage whose create is "
-            "exclusive. Stop all drivers, and check that nothing else writes there."
+            f"entry {number} of {self._where}, which generation {self._generation} was about to append, "
+            f"was written by generation {stored.generation}; this cannot happen in a storage whose create "
+            "is exclusive. Stop all drivers, and check that no other program writes to it."
         )
 
     def _take(self, number: EntryNumber, generation: Generation, started: GenerationStarted) -> bool:
@@ -250,8 +250,8 @@ class Journal(Generic[E]):
                 if again == last:
                     raise RecoveryError(
                         f"the journal in {self._where} has a gap: {error} There are entries up to {last}, "
-                        "and no summary replaces the missing one. Restore it from a copy, or begin with a "
-                        "new checkpoint."
+                        "and no summary replaces the missing one. Restore it from a copy, or start with "
+                        "a new checkpoint."
                     ) from error
                 last = again
         return []

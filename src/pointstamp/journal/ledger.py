@@ -1,4 +1,4 @@
-"""The ledger: what a query has taken in and published, kept in its journal and rebuilt from it.
+"""The ledger: the inputs and commits of a query, rebuilt from its journal.
 
 A tick says which units of which source were taken. A commit says that every worker has saved an epoch: where
 the parts of the snapshot are, and which staged output is published with it. Everything that a new driver
@@ -16,7 +16,7 @@ ticks are stored at once: the final one, and the first of an input, since only t
 "latest" was.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -44,7 +44,7 @@ from pointstamp.journal.journal import Journal
 from pointstamp.journal.promises import Promises
 from pointstamp.journal.saved_part import PartSaved
 from pointstamp.sinks.port import Staged
-from pointstamp.sources.port import Position, Source, Unit
+from pointstamp.sources.port import Position, Source, Unit, complete_source
 
 SUMMARY_ENTRIES_MAX: Final = 256
 """A summary replaces the entries when there are more than this."""
@@ -222,8 +222,7 @@ class Ledger:
         return next(each for each in self.ticks if each.number == tick.number)
 
     def _renewed(self, name: str, unit: Unit) -> Unit | None:
-        ask: Callable[[Unit], Unit | None] | None = getattr(self._sources[name], "renewed", None)
-        return unit if ask is None else ask(unit)
+        return complete_source(self._sources[name]).renewed(unit)
 
     def _changed(self, tick: Ticked, units: Mapping[str, Sequence[Unit]]) -> SourceError:
         changed = [
@@ -359,7 +358,7 @@ class Ledger:
                     if name not in self._sources:
                         raise RecoveryError(
                             f"the journal has rows of an input '{name}', which this flow does not have. "
-                            "Continue with the flow that wrote it, or begin with a new checkpoint."
+                            "Resume with the flow that wrote it, or start with a new checkpoint."
                         )
                     for unit in units:
                         self.positions[name] = self._sources[name].after(self.positions.get(name), unit)

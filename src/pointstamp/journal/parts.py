@@ -1,4 +1,4 @@
-"""Parts of a snapshot as bytes: what one worker saves of an epoch, and what a worker resumes from.
+"""Parts of a snapshot as bytes: the saved state of one worker.
 
 A part holds the pieces of state of each operator as Arrow tables, and what it held, awaited and had sent
 ahead. A snapshot is a chain: the parts of a whole one, then those of each later one with what changed since.
@@ -66,7 +66,7 @@ class _SavedInstance(msgspec.Struct, array_like=True):
 
 
 class SavedPart(msgspec.Struct, array_like=True):
-    """What one of ``workers`` workers saved of an epoch."""
+    """The saved state of one of ``workers`` workers after an epoch."""
 
     epoch: int
     worker: int
@@ -145,8 +145,8 @@ def _unsealed(content: bytes, part: PartSaved, query: str) -> bytes:
     if checksum_of(content) != part.crc32:
         raise StorageError(
             f"'{part.name}' is intact, but is not the part that was committed: its checksum is "
-            f"{checksum_of(content):08x}, and that of the committed part is {part.crc32:08x}. It comes from "
-            "a copy of the checkpoint with which another query continued."
+            f"{checksum_of(content):08x}, and that of the committed part is {part.crc32:08x}. It comes "
+            "from a copy of the checkpoint that another query has resumed."
         )
     return inside
 
@@ -154,7 +154,7 @@ def _unsealed(content: bytes, part: PartSaved, query: str) -> bytes:
 def restored_from(
     chain: Sequence[Sequence[SavedPart]], worker: int, workers: int, dealers: Dealers | None = None
 ) -> Restored:
-    """What a worker resumes from: the parts of a whole snapshot, and those of each later one, in order.
+    """The state that a worker resumes from: a complete snapshot and later increments, in order.
 
     ``dealers`` says which worker owns the rows of a place; without one, the hash of their keys does.
     """
@@ -245,9 +245,9 @@ def _rows(
         if savers:
             raise RecoveryError(
                 f"{place} has the state '{name}', which has no keys and was saved by worker "
-                f"{', '.join(map(str, savers))} of another number of workers; it is not known which of "
-                f"{workers} workers should have it. Start with as many workers as before, or declare keys "
-                "for it."
+                f"{', '.join(map(str, savers))} of a different number of workers; its owner among "
+                f"{workers} workers is unknown. Start with as many workers as before, or declare keys for "
+                "it."
             )
         return tables[0]
     table = pa.concat_tables(tables)

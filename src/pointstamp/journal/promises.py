@@ -1,4 +1,4 @@
-"""How far an input with an epoch column was promised to be complete, and for which units that holds.
+"""Completeness promises of inputs with an epoch column.
 
 A user or a source promises that the units found by then hold all rows of an input before an epoch. So the
 promise takes effect once these units are taken; and a unit that was found later must keep it: a row of an

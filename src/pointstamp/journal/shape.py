@@ -1,9 +1,9 @@
-"""Shape of a flow: the complete plan and its sources, compared before a query resumes.
+"""The shape of a flow, compared before a query resumes.
 
 State is found again by the place of its operator, that is by kind and name, and positions by the name of an
 input. So a checkpoint belongs to one plan and one set of sources: with another one, state would be read as
 something that it is not. The shape holds every operator and door with every parameter, who reads whom, and
-the identity of each source, as canonical text (``pointstamp.journal.canonical``). A difference is an error
+the identity of each source, as canonical text (``pointstamp.plan.canonical``). A difference is an error
 that names it, before anything is written.
 
 ``accept_changes=True`` accepts two differences, and no others:
@@ -28,19 +28,19 @@ from msgspec.structs import replace
 
 from pointstamp.errors import RecoveryError
 from pointstamp.flow.plan import Node, NodeKind, Plan
-from pointstamp.journal.canonical import (
+from pointstamp.journal.history import LAYOUT, FlowShape, OperatorShape
+from pointstamp.plan.canonical import (
     USER_CODE,
     Canonical,
     declared_state,
-    edge,
     logic_of,
     readable,
     schema_text,
 )
-from pointstamp.journal.history import LAYOUT, FlowShape, OperatorShape
 from pointstamp.rows.epochcolumn import EpochColumn
-from pointstamp.sinks.port import Publisher, Sink
+from pointstamp.sinks.port import Publisher, Sink, complete_publisher, kind_of_sink
 from pointstamp.sources.provenance import described, differences, identity_of_source
+from pointstamp.topology.ports import SourcePort
 from pointstamp.version import __version__
 from pointstamp.worker.snapshots import place_of
 
@@ -132,14 +132,13 @@ def in_words(operator: OperatorShape) -> str:
 def check_outputs(sink: Sink, publisher: Publisher, before: FlowShape | None, now: FlowShape) -> None:
     """Ask the publisher whether it can continue from what is published with the flow's present outputs."""
     had = [] if before is None else _places(before, NodeKind.OUTPUT)
-    if hasattr(publisher, "check_outputs"):
-        publisher.check_outputs(had)
+    if complete_publisher(publisher).check_outputs(had) is not False:
         return
     gone = [name for name in had if name not in _places(now, NodeKind.OUTPUT)]
     if gone:
         raise RecoveryError(
-            f"flow '{now.name}': output '{gone[0]}' was dropped, and the sink {type(sink).__name__} has no "
-            "method check_outputs to accept that. Bring the output back, add that method to the sink's "
+            f"flow '{now.name}': output '{gone[0]}' was dropped, and the sink {kind_of_sink(sink)} has "
+            "no method check_outputs to accept that. Restore the output, add that method to the sink's "
             f"publisher, or {_NEW_PLACE}."
         )
 
@@ -160,10 +159,10 @@ def _deep_recursion() -> Iterator[None]:
 
 def operator_shape(plan: Plan, node: Node, epochs: EpochColumn | None = None) -> OperatorShape:
     """Return the shape of one node of a plan."""
-    words = Canonical(plan)
+    words = Canonical(partial(_edge, plan))
     parameters: dict[str, str] = {}
     for port in node.inputs:
-        source = "nothing" if port.source is None else edge(plan, port.source)
+        source = "nothing" if port.source is None else _edge(plan, port.source)
         pact = words.text(port.pact)
         parameters[f"input '{port.name}'"] = f"{source}, {pact}" if str(port.pact) else source
     for output in node.outputs:
@@ -177,6 +176,16 @@ def operator_shape(plan: Plan, node: Node, epochs: EpochColumn | None = None) ->
     if epochs is not None:
         parameters["epoch"] = words.text(epochs)
     return OperatorShape(parameters, words.functions)
+
+
+def _edge(plan: Plan, source: SourcePort) -> str:
+    """Return the text of an output: its node's place, and its own name if the node has several.
+
+    Numbers of nodes are not in it: they change when an operator that stands before is removed.
+    """
+    node = plan.nodes[source.operator]
+    name = node.outputs[source.port].name
+    return place_of(node) if len(node.outputs) == 1 else f"{place_of(node)}, output '{name}'"
 
 
 def _logic(words: Canonical, made: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - whatever makes it

@@ -26,12 +26,12 @@ Parts: TypeAlias = tuple[tuple[int, int], ...]
 """Batches of progress by worker and number."""
 
 TOP: Final = 0
-"""The root whose sums everybody hears."""
+"""The root whose sums all workers receive."""
 
 
 @dataclass(slots=True)
 class Activation:
-    """What an operator did since its activation began."""
+    """The actions of an operator since its activation began."""
 
     pulled: Counts = field(default_factory=dict)
     sent: list[tuple[Point, Point, int]] = field(default_factory=list)
@@ -41,7 +41,7 @@ class Activation:
 
 
 class Batches:
-    """The batches of one worker, numbered from its first; those that everybody has heard are forgotten."""
+    """The batches of one worker, numbered from its first; those that all workers have received are freed."""
 
     def __init__(self, first: int = 0, kept: Iterable[Counts] = ()) -> None:
         self._first = first
@@ -92,7 +92,8 @@ class AbstractState:
         self.sums: list[deque[Parts]] = [deque() for _ in everybody]
         """What the sums of each root are made of, those alone that were not taken on yet."""
         self.sums_taken: list[int] = [0] * workers
-        """How many sums of each root were taken on: by the top, or, of the top, by everybody."""
+        """How many sums of each root were taken on: by the top, or, for the top's own sums, by all
+        workers."""
         self.summed: list[int] = [0] * workers
         """How many batches of each worker are in a sum."""
         self.sums_heard: list[int] = [0] * workers
@@ -111,11 +112,11 @@ class AbstractState:
     # rec, kept per location.
 
     def rec(self, point: Point) -> int:
-        """How many of this pointstamp truly exist."""
+        """Return the true count of a pointstamp."""
         return self._rec_at[self.walker.points[point][0]].get(point, 0)
 
     def rec_at(self, location: int) -> Mapping[Point, int]:
-        """What truly exists at a location."""
+        """Return the true pointstamps at a location."""
         return self._rec_at[location]
 
     def all_rec(self) -> Counts:
@@ -147,13 +148,13 @@ class AbstractState:
         return done
 
     def send_upd(self, w: int, batch: Counts) -> None:
-        """Worker w tells everybody, itself included, a part of what it has not told yet."""
+        """Worker w sends all workers, itself included, a part of what it has not sent yet."""
         for point, count in batch.items():
             add(self.temp[w], point, -count)
         self.sent[w].append(batch)
 
     def recv_upd(self, w: int, q: int) -> Counts:
-        """Worker q hears the oldest batch of w that it has not heard."""
+        """Worker q receives the oldest batch of w that it has not received."""
         batch = self.sent[w][self.heard[q][w]]
         self.heard[q][w] += 1
         self.sent[w].forget_before(min(heard[w] for heard in self.heard))
@@ -168,7 +169,7 @@ class AbstractState:
         self.sums[root].append(parts)
 
     def sums_made(self, root: int) -> int:
-        """How many sums a root has made."""
+        """Return the number of sums of a root."""
         return self.sums_taken[root] + len(self.sums[root])
 
     def sum_taken(self, root: int) -> Parts:
@@ -177,7 +178,7 @@ class AbstractState:
         return self.sums[root].popleft()
 
     def sum_heard(self, q: int) -> Parts:
-        """Worker q hears the next sum of the top; what everybody has heard is forgotten."""
+        """Worker q receives the next sum of the top; what all have received is freed."""
         parts = self.sums[TOP][self.sums_heard[q] - self.sums_taken[TOP]]
         self.sums_heard[q] += 1
         while self.sums_taken[TOP] < min(self.sums_heard):
@@ -186,7 +187,7 @@ class AbstractState:
         return parts
 
     def unheard(self, q: int) -> Counts:
-        """The sum of everything that is on its way to q."""
+        """Return the sum of all changes in flight to q."""
         total: Counts = {}
         for w, batches in enumerate(self.sent):
             for batch in batches.since(self.heard[q][w]):

@@ -78,7 +78,7 @@ class End(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class Stands(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """How far the judge is."""
+    """The progress of the verifier."""
 
     generation: int
     judged: tuple[int, ...]
@@ -221,7 +221,7 @@ class Bench:
                 self._is_over = True
 
     def stands(self) -> Stands | None:
-        """How far it is; None before the first generation."""
+        """The progress of the verifier; None before the first generation."""
         if self._begun is None or self._online is None:
             return None
         online = self._online

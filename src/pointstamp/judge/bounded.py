@@ -55,7 +55,7 @@ class BoundedJudge:
         return self._online.judged[worker] >= events
 
     def settled(self) -> None:
-        """All workers have told everything, and nothing is under way: an event that waits has no cause."""
+        """All workers have reported everything, and nothing is in flight: a waiting event has no cause."""
         with self._in_words(is_at_rest=False):
             self._online.cut()
             self._online.cut()

@@ -79,7 +79,7 @@ JUDGED: Final = {**PROPERTIES, **SNAPSHOT_PROPERTIES}
 
 
 class Status(Enum):
-    """What the judge says of a trace."""
+    """The verdict on a trace."""
 
     VALID = "valid"
     INVALID = "invalid"
@@ -166,11 +166,11 @@ class ModelRules:
 
     @property
     def state(self) -> AbstractState:
-        """What the run has come to."""
+        """Return the verdict so far."""
         return self.exchange.state
 
     def check_end(self, *, at_rest: bool) -> None:
-        """What must hold when no further event comes; at rest everything is complete, too."""
+        """Check the final state; at rest everything must be complete, too."""
         self.exchange.check_record_count()
         if at_rest:
             self._frontiers.check_completes()

@@ -31,12 +31,12 @@ class ExchangeRules(Rules):
     def worker_started(self, event: WorkerStarted) -> None:
         """The first capabilities of all workers exist from the beginning, before any worker starts."""
         if event.workers != self.state.workers:
-            raise ValueError(f"a worker of {event.workers} in a trace of {self.state.workers} workers")
+            raise ValueError(f"expected an event of {self.state.workers} workers, got one of {event.workers}")
 
     # Messages and activations.
 
     def message_pulled(self, event: MessagePulled) -> None:
-        """recv_cap: the message was on its way to this worker."""
+        """recv_cap: the message was in flight to this worker."""
         w, point = event.worker, self.walker.point(event.location, event.time)
         if self.state.data[w].get(point, 0) < 1:
             broken(
@@ -56,7 +56,7 @@ class ExchangeRules(Rules):
         add(self.state.activations[event.worker].held, point, event.diff)
 
     def activation_ended(self, event: ActivationEnded) -> None:
-        """perf_op: its guards, and that everything it did is told together."""
+        """perf_op: its guards, and all of its changes are reported together."""
         w = event.worker
         self._check_capabilities(w)
         self._check_messages(w)
@@ -123,7 +123,7 @@ class ExchangeRules(Rules):
     # The broadcast of progress.
 
     def progress_sent(self, event: ProgressSent) -> None:
-        """send_upd: the next batch is a part of what is untold, and what stays behind is justified."""
+        """send_upd: the batch is part of the unsent changes, and the remaining ones are justified."""
         w = event.worker
         untold, sent = self.state.temp[w], len(self.state.sent[w])
         if event.sequence != sent:
@@ -140,7 +140,7 @@ class ExchangeRules(Rules):
         self._check_temp(w)
 
     def progress_received(self, event: ProgressReceived) -> None:
-        """recv_upd: the oldest batch that was not heard, expected by the frontiers, counted exactly."""
+        """recv_upd: the oldest unreceived batch, allowed by the frontiers, counted exactly."""
         state, q, w = self.state, event.worker, event.sender
         heard, sent = state.heard[q][w], len(state.sent[w])
         if event.sequence != heard or heard >= sent:
@@ -176,7 +176,7 @@ class ExchangeRules(Rules):
     # The broadcast along a tree: sums of whole batches, each an order of recv_upd.
 
     def progress_summed(self, event: ProgressSummed) -> None:
-        """A root adds up the next batches of workers, and the top the next sums of other roots: no action."""
+        """A root sums the next batches of workers, the top the next sums of roots: not an action."""
         state, root = self.state, event.worker
         if event.sequence != state.sums_made(root):
             broken(
@@ -216,7 +216,7 @@ class ExchangeRules(Rules):
     # The whole.
 
     def check_record_count(self) -> None:
-        """RecordCount: for every view, rec = glob + what is on its way + what is not told yet."""
+        """RecordCount: for every view, rec = glob + in flight + not sent yet."""
         state = self.state
         rec = _total(*state.caps, *state.data)
         if rec != state.all_rec():

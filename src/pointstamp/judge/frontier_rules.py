@@ -84,7 +84,7 @@ class FrontierRules(Rules):
             )
 
     def frontiers_shown(self, event: FrontiersShown) -> None:
-        """What an operator may read is what was propagated, or older."""
+        """An operator may read propagated or older frontiers only."""
         propagated = self.shown(event.worker)
         for location, times in event.frontiers.items():
             for time in propagated[location]:

@@ -1,9 +1,9 @@
 """The rules of notifications for a trace: each was asked for, and each request is served, once, where it was.
 
-A request is an event of its own, so that nobody needs to believe the runtime's list of them (Abadi & Isard
-2015: a node is notified of a time that it has requested, and the request is used up by that). When a time may
-be told is said by ``pointstamp.judge.frontier_rules``; that none is forgotten is judged at the end of a run
-and, for what an epoch has left, when an operator is saved (``pointstamp.judge.cut_rules``).
+A request is an event of its own, so that the runtime's list of them need not be trusted (Abadi & Isard 2015:
+a node is notified of a time that it has requested, and the request is used up by that). When a time may be
+told is said by ``pointstamp.judge.frontier_rules``; that none is forgotten is judged at the end of a run and,
+for what an epoch has left, when an operator is saved (``pointstamp.judge.cut_rules``).
 """
 
 from pointstamp.judge.roots import Stamp

@@ -1,6 +1,6 @@
 """The judge of a run that continues: the same rules as for a trace, event by event, without an end.
 
-Each worker tells its own events in order; nobody has seen the order between events of different workers. They
+Each worker reports its own events in order; the order between events of different workers is unknown. They
 are merged into an order that respects causality: a message is pulled after the activation that sent it, a
 batch of progress is applied after it was sent, and everything else depends on its own worker alone. Every
 such order is a run that could have happened (Veresov et al. 2024, lemma 6.5), and the rules hold in all of
@@ -76,12 +76,12 @@ class Online:
 
     @property
     def state(self) -> AbstractState:
-        """What the run has come to, as far as it is judged."""
+        """Return the verdict on the verified part of the run."""
         return self._models.state
 
     @property
     def waiting(self) -> int:
-        """How many events wait for their cause."""
+        """The number of events that wait for their cause."""
         return sum(map(len, self._queues))
 
     def take(self, worker: int, events: Iterable[Event]) -> None:

@@ -90,13 +90,13 @@ class JudgeProcess:
         self._say(End())
 
     def standing(self) -> Standing:
-        """How far the judge is; InternalError where it has failed, or is gone."""
+        """Return the verifier's progress; InternalError if it has failed or ended."""
         is_there = self._listen()
         if self._failure or not (is_there or self._standing.finding):
             raise InternalError(
-                f"the judge of flow '{self._flow}' has failed, and a run with verify=True does not continue "
-                f"without its judge: {self._failure or self._death()} Everything published so far was "
-                "verified. Start the query again, with verify=False if that does not help."
+                f"the verifier of flow '{self._flow}' has failed, and a run with verify=True does not "
+                f"continue without it: {self._failure or self._death()} Everything published so far was "
+                "verified. Restart the query, with verify=False if that does not help."
             )
         self._send()
         return self._standing

@@ -29,7 +29,7 @@ def shape_of(plan: Plan) -> Shape:
 
 
 def own_times_of(plan: Plan) -> OwnTimes | None:
-    """What the user supplied where a flow has times of its own; None where times are epochs."""
+    """Return the user's order of custom times; None for epochs."""
     return _read(plan)[1]
 
 
@@ -78,7 +78,7 @@ def _ports(plan: Plan) -> tuple[list[PortShape], dict[Port, int]]:
                 name = f"input {i} of '{node.name}'"
                 ports.append(PortShape(name, taker.operator, False, node.input_rounds))
         if node.index in chains.runs_at:
-            assert node.kind is NodeKind.OPERATOR, f"'{node.name}' is no operator and is in a chain"
+            assert node.kind is NodeKind.OPERATOR, f"'{node.name}' is not an operator and is in a chain"
             assert node.declared is None, f"'{node.name}' declares what it does to times and is in a chain"
             continue
         for o in range(len(node.outputs)):

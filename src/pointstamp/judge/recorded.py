@@ -53,7 +53,7 @@ class RecordedRun:
 
 
 def about_recorded(run: RecordedRun) -> Json:
-    """What the page is told once."""
+    """Return the constant data of the page."""
     last = run.first + len(run.steps) - 1
     opens = run.flaw if run.flaw is not None else last if run.status is not Status.VALID or run.reason else 0
     return {
@@ -86,7 +86,7 @@ def about_recorded(run: RecordedRun) -> Json:
 
 
 def window(events: int, flaw: int | None) -> tuple[int, int]:
-    """Which events a page is given, from one and before another: the first ones, or those around a flaw."""
+    """Return the range of events for a page: the first ones, or those around a violation."""
     if flaw is None:
         return 0, min(events, EVENTS_MAX)
     end = min(events, flaw + EVENTS_MAX // 10)
@@ -105,7 +105,7 @@ def step_of(shape: Shape, event: Event, generation: int = 0) -> Json:
 
 
 def began(state: ModelState) -> Json:
-    """Where a run begins, or is continued with: all that each worker has, and the models' state."""
+    """The initial state of a run: each worker's state and the models' state."""
     return {
         "exists": state.exists,
         "frontiers": _json(state.frontiers),
@@ -123,7 +123,7 @@ def began(state: ModelState) -> Json:
 
 
 def modelled(change: ModelChange) -> Json:
-    """What an event has changed in the models' state; nothing for most."""
+    """Return the changes of an event to the models' state; empty for most."""
     if not any(change):
         return {}
     told = {
@@ -135,7 +135,7 @@ def modelled(change: ModelChange) -> Json:
 
 
 def graph_of(shape: Shape) -> Json:
-    """The operators of a shape, and who reads whom; behind one that adds to a round, ways turn back."""
+    """Return the operators of a shape and their edges; feedback edges turn back."""
     names = {port.operator: shape.operator(port.operator).strip("'") for port in shape.ports}
     ports = shape.ports
     turning = {

@@ -1,4 +1,4 @@
-"""A trace without crashes, followed in the models' state: what ``pointstamp dashboard TRACE`` shows.
+"""Replay a trace without crashes in the models' state, for ``pointstamp dashboard TRACE``.
 
 It is judged once as a whole, and then followed event by event over the part that is shown. Where the
 beginning was left out, or the order of times is the user's code, the models cannot follow; it is said why.

@@ -1,4 +1,4 @@
-"""A flow's own root times, as the judge sees them: it asks the user's code, and none of ours.
+"""A flow's custom root times, read from the user's code only.
 
 For epochs the judge has arithmetic of its own. Where a flow brings its own order of root times
 (``ps.Dataflow(..., times=...)``), only that order can say what lies below what, and only the user's root
@@ -32,7 +32,7 @@ class RootMove(Protocol):
     """The method of a user's root summary that the judge calls."""
 
     def results_in(self, time: Any, /) -> Any:  # noqa: ANN401 - as above
-        """Where a time comes out; None where nothing takes that way."""
+        """Return the resulting time; None if the path is not taken."""
         ...
 
 
@@ -55,7 +55,7 @@ class OwnTimes:
         return bool(self.order.less_equal(a[0], b[0])) and all(map(le, a[1:], b[1:]))
 
     def move(self, summary: int | None, add: tuple[int, ...], append: tuple[int, ...]) -> Move:
-        """What an edge does: the numbered summary moves the root, or a number is added to it."""
+        """The effect of an edge: a numbered summary, or an increment."""
         later, *rounds = add
         if summary is not None:
             results_in = self.summaries[summary].results_in

@@ -1,4 +1,4 @@
-"""What every rule of the judge needs: the state so far, and words for what is broken and where."""
+"""Shared parts of all rules: the state so far, and descriptions of violations."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, TypeAlias

@@ -1,4 +1,4 @@
-"""The shape of a flow as the judge sees it: ports and edges as plain data, and what could result in what.
+"""The verifier's view of a flow: ports and edges as plain data, and could-result-in.
 
 A time is a tuple, the root time first and then the rounds. An edge keeps the first coordinates of a time,
 adds to them and appends constants; where a flow has times of its own, a summary of the user's may move the
@@ -91,7 +91,7 @@ class Walker:
 
     def __init__(self, shape: Shape, own: OwnTimes | None = None) -> None:
         if shape.has_own_times and own is None:
-            raise ValueError("the flow has times of its own, but nothing was given to compare them with")
+            raise ValueError("the flow has custom times, but no order to compare them with")
         self.shape = shape
         self._own = own
         self.least: Any = 0 if own is None else own.order.minimum()
@@ -185,7 +185,7 @@ class Walker:
 
 
 def first_points(walker: Walker) -> Sequence[Point]:
-    """Where every worker holds a capability at the start: each output, at the least time."""
+    """Return the initial capabilities: each output at the least time."""
     return [
         walker.point(number, (walker.least, *(0,) * port.rounds))
         for number, port in enumerate(walker.shape.ports)

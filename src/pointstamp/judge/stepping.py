@@ -1,4 +1,4 @@
-"""The models' state beside a trace: what exists after each event, and which frontiers follow from it.
+"""The models' state after each event of a trace.
 
 ``ModelSteps`` lets the judge take events one by one, and says after each what has become different in the
 abstract state (``pointstamp.judge.abstract``): the counts of what truly exists, the frontiers that follow
@@ -21,7 +21,7 @@ Frontiers: TypeAlias = Mapping[int, tuple[Stamp, ...]]
 
 
 class ModelChange(NamedTuple):
-    """What an event has changed in the models' state; what is not named is as it was."""
+    """The changes of an event to the models' state."""
 
     exists: tuple[CountAt, ...]
     frontiers: Frontiers
@@ -31,7 +31,7 @@ class ModelChange(NamedTuple):
 
 
 class WorkerView(NamedTuple):
-    """What the models hold of one worker."""
+    """The models' state of one worker."""
 
     owns: tuple[CountAt, ...]
     arriving: tuple[CountAt, ...]

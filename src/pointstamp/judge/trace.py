@@ -1,4 +1,4 @@
-"""Traces: the events of a run with all that is needed to judge and to repeat it, as lines of JSON in a file.
+"""Traces: the events of a run as JSON lines, enough to verify and repeat it.
 
 The first line is the header: the shape of the flow, how many workers, how the run ended, and the command that
 repeats it. Each further line is one event. The same run gives the same bytes in every process.
@@ -48,7 +48,7 @@ _NESTED: Final = (tuple, Change, Counted)
 
 
 class Header(msgspec.Struct, frozen=True):
-    """What is known of a run before its first event."""
+    """The header of a trace: everything known before the first event."""
 
     flow: str
     workers: int
@@ -115,7 +115,10 @@ def from_bytes(data: bytes) -> Trace:
     first, _, rest = data.partition(b"\n")
     header = msgspec.json.decode(first, type=Header)
     if header.format != FORMAT:
-        raise UsageError(f"the trace has format {header.format}, but this version reads format {FORMAT}.")
+        raise UsageError(
+            f"expected a trace of format {FORMAT}, got format {header.format}. Read it with "
+            "the version that wrote it."
+        )
     decode = msgspec.json.Decoder(Event).decode
     events = map(decode, rest.split(b"\n")[:-1])
     return Trace(header, tuple(map(_exactly, events) if header.shape.has_own_times else events))
@@ -208,7 +211,7 @@ def describe_event(shape: Shape, event: Event) -> str:
         case ActivationEnded():
             return f"{who} ended an activation with {_changes(shape, event.changes)}"
         case ProgressSent():
-            return f"{who} told everybody, as batch {event.sequence}: {_changes(shape, event.changes)}"
+            return f"{who} told all workers, as batch {event.sequence}: {_changes(shape, event.changes)}"
         case ProgressReceived():
             return f"{who} heard batch {event.sequence} of worker {event.sender}"
         case ProgressSummed():

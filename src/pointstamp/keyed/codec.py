@@ -1,4 +1,4 @@
-"""Key columns of every Arrow type as one of two: integers of 64 bits, or bytes.
+"""Encode key columns of any Arrow type as 64-bit integers or bytes.
 
 A ``KeyCodec`` brings a column to that form and back, so that two values are the same key exactly where the
 coded values are equal. Nulls stay nulls, and are a key. Floats are the same key as SQL and the exchange see
@@ -22,7 +22,7 @@ Convert: TypeAlias = Callable[[pa.Array], pa.Array]
 
 
 class ElementIndex(Protocol):
-    """What a nested column needs of the key index of its parts."""
+    """The key index interface that a nested column needs."""
 
     def slots(self, batch: pa.RecordBatch) -> Slots:
         """The slots of these keys, new ones included."""
@@ -92,8 +92,8 @@ def codec_of(field: pa.Field, index_of: IndexOf) -> KeyCodec:
     if _is_list(kind):
         return Lists(kind, index_of)
     raise SchemaError(
-        f"column '{field.name}' of type {kind} cannot be a key, because it has no equality. Use another "
-        "column as the key, or turn this one into a struct, a list or a string first."
+        f"column '{field.name}' of type {kind} cannot be a key, because equality is not defined for it. "
+        "Use another column as the key, or turn this one into a struct, a list or a string first."
     )
 
 

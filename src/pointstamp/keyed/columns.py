@@ -1,4 +1,4 @@
-"""The coded keys of an index by slot: integers or bytes in plain arrays that grow at their end only."""
+"""The encoded keys of an index by slot, in append-only arrays."""
 
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -27,7 +27,7 @@ class KeyColumn(Protocol):
         ...
 
     def equal(self, coded: pa.Array, rows: Slots, slots: Slots) -> Validity:
-        """Where the values of these rows are those of these slots; null is equal to null.
+        """Return where the values of rows equal those of slots; null equals null.
 
         The rows are ascending and each is there once, so as many rows as there are values are all of them.
         """
@@ -55,7 +55,7 @@ class WordColumn:
 
     @property
     def valid(self) -> Validity:
-        """Which of them are not null."""
+        """Return the mask of non-null keys."""
         return self._valid[: self._count]
 
     def append(self, coded: pa.Array) -> None:
@@ -75,7 +75,7 @@ class WordColumn:
         return pa.array(words, WORDS, mask=~self._valid[slots])
 
     def equal(self, coded: pa.Array, rows: Slots, slots: Slots) -> Validity:
-        """Where the values of these rows are those of these slots; null is equal to null."""
+        """Return where the values of rows equal those of slots; null equals null."""
         same: Validity = words_of(coded)[rows] == self._words[slots]
         if coded.null_count or self._has_nulls:
             same &= valid_of(coded)[rows] == self._valid[slots]
@@ -110,7 +110,7 @@ class BytesColumn:
         return taken if valid.all() else pc.if_else(pa.array(valid), taken, None)
 
     def equal(self, coded: pa.Array, rows: Slots, slots: Slots) -> Validity:
-        """Where the values of these rows are those of these slots; null is equal to null."""
+        """Return where the values of rows equal those of slots; null equals null."""
         here = coded.fill_null(b"") if coded.null_count else coded
         if len(rows) < len(coded):
             here = pc.take(here, pa.array(rows), boundscheck=False)
@@ -142,7 +142,7 @@ def words_of(coded: pa.Array) -> Words:
 
 
 def bytes_of(coded: pa.Array) -> tuple[Words, npt.NDArray[np.uint8]]:
-    """Where the values of an array of BYTES begin and end, and all their bytes; none where null."""
+    """Return offsets and bytes of a BYTES array; null values are empty."""
     if not len(coded):
         return np.zeros(1, np.int64), np.empty(0, np.uint8)
     filled = coded.fill_null(b"") if coded.null_count else coded
@@ -154,7 +154,7 @@ def bytes_of(coded: pa.Array) -> tuple[Words, npt.NDArray[np.uint8]]:
 
 
 def valid_of(array: pa.Array) -> Validity:
-    """Where an array is not null."""
+    """Return the mask of non-null values."""
     if not array.null_count:
         return np.ones(len(array), np.bool_)
     valid: Validity = array.is_valid().to_numpy(zero_copy_only=False)

@@ -1,4 +1,4 @@
-"""A growing map from keys to slots: each new key gets the next number, and every row learns its key's number.
+"""A growing index from keys to slots.
 
 State of a keyed operator is then a set of plain arrays indexed by slot. Keys are one or more Arrow columns of
 any type with equality (``pointstamp.keyed.codec`` says what equal means); null is a key like another.

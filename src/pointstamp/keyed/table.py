@@ -1,4 +1,4 @@
-"""Tables from 64-bit numbers to slots, looked up and filled a whole array at a time.
+"""Hash tables from 64-bit integers to slots, in bulk.
 
 ``HashTable`` is open addressing in numpy: every round looks one place further for the rows that are not yet
 decided, and these become few fast. Its entries are hashes; where two different keys can have the same hash,

@@ -1,4 +1,4 @@
-"""Messages over a stream socket that only holders of a secret can send.
+"""Authenticated messages over a stream socket, by a shared secret.
 
 A rendezvous (``pointstamp.spark.rendezvous``) has to be reachable by tasks whose addresses the driver does
 not know yet. The driver gives its tasks a secret through Spark. Each side begins with a random nonce; the
@@ -119,9 +119,7 @@ class AuthenticatedSocket:
         while len(self._unread) >= head:
             size = int.from_bytes(self._unread[:_LENGTH_BYTES], "big")
             if size > MESSAGE_BYTES_MAX:
-                raise UnauthorizedError(
-                    f"a message of {size} bytes was announced; the most is {MESSAGE_BYTES_MAX}."
-                )
+                raise UnauthorizedError(f"a message may have at most {MESSAGE_BYTES_MAX} bytes, got {size}.")
             if len(self._unread) < head + size:
                 break
             code = bytes(self._unread[_LENGTH_BYTES:head])

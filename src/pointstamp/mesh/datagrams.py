@@ -1,8 +1,9 @@
-"""Small messages between members of one host, as datagrams of unix sockets.
+"""Small messages between members of one host, as unix datagrams.
 
 What goes through ZeroMQ wakes an I/O thread here, one there, and then the receiver. A datagram is put into
-the receiver's queue by the call that sends it, and wakes nobody else. So members that listen at unix sockets
-have a second one beside it, for datagrams, in the same private folder, which is the same proof of who speaks.
+the receiver's queue by the call that sends it, and wakes no other process. So members that listen at unix
+sockets have a second one beside it, for datagrams, in the same private folder, which is the same proof of who
+speaks.
 
 A packet holds one message or several to one receiver. A full queue, or a peer that is gone, refuses it at
 once: ``offer`` says so, and the mesh sends the messages through ZeroMQ, whose queues have no limit.
@@ -54,7 +55,7 @@ class Datagrams:
 
     @classmethod
     def at(cls, path: str) -> "Datagrams | None":
-        """Datagrams beside a unix socket; None where the system has none that keeps the promise."""
+        """Return datagrams next to a unix socket; None if the system has no reliable ones."""
         if sys.platform != "linux":
             return None
         try:
@@ -97,7 +98,7 @@ class Datagrams:
         return bytes(self._buffer[:length])
 
     def forget_file(self) -> None:
-        """Everybody has connected: nobody needs the socket's name any more."""
+        """All members have connected: the socket's name is no longer needed."""
         self._path.unlink(missing_ok=True)
 
 

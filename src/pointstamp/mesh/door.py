@@ -1,13 +1,13 @@
-"""Who is let into a mesh: keys, addresses, and the doorman that lets in members and nobody else.
+"""Admission to a mesh: keys, addresses, and a doorman that admits only members.
 
 CURVE proves to a client that the server owns its key, and encrypts. That the client is a member is decided
 here, by ZeroMQ's authentication protocol (RFC 27): a handshake continues when the doorman has answered for
-the client's key. While the members meet he lets them in; afterwards he refuses everybody.
+the client's key. During the rendezvous it admits them; afterwards it rejects every connection.
 
 Invariant: no byte of a stranger's reaches the mesh. Strangers who get a connection are counted, and the log
 ``pointstamp.mesh`` names them, with the address where it is known (of those who show a key) and at most once
-in ``LOG_SECONDS``, so that nobody can fill the log. Blocking an address is not done here; that is for a
-firewall.
+in ``LOG_SECONDS``, so that connections cannot fill the log. Blocking an address is not done here; that is for
+a firewall.
 """
 
 import ctypes
@@ -43,7 +43,7 @@ _DROP: Final = struct.pack("HBBI", 0x06, 0, 0, 0)  # the one instruction: return
 
 
 class KeyPair(NamedTuple):
-    """A CURVE key: the public half is told to the peers, the secret half never leaves its process."""
+    """A CURVE key: the public half is sent to the peers, the secret half never leaves its process."""
 
     public: bytes
     secret: bytes
@@ -55,7 +55,7 @@ class KeyPair(NamedTuple):
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where a member listens, its public key where it has one, and how those on its host reach it."""
+    """The addresses of a member, its optional public key, and its local address."""
 
     endpoint: str
     public_key: bytes | None = None
@@ -63,7 +63,7 @@ class Address(msgspec.Struct, frozen=True):
 
 
 class Refusals:
-    """Counts what was turned away, and says so in the log, not too often."""
+    """Counts rejected connections and logs them, rate-limited."""
 
     def __init__(self, *, clock: Callable[[], float] = monotonic) -> None:
         self.count = 0
@@ -100,11 +100,11 @@ class Doorman:
         self._knows_members = True
 
     def shut(self) -> None:
-        """Refuse everybody from now on, even the owner of a member's key."""
+        """Reject every connection from now on, even with a member's key."""
         self._allowed = set()
 
     def answer(self) -> None:
-        """Answer everybody who waits at the door; nobody is answered before the members are known."""
+        """Answer all waiting connections; none is answered before the members are known."""
         while self._knows_members and has_news(self._socket):
             version, request, _, address, _, mechanism, *shown = self._socket.recv_multipart(zmq.NOBLOCK)
             is_member = mechanism == b"CURVE" and shown[0] in self._allowed
@@ -143,7 +143,7 @@ class Watchman:
                 self._refusals.add(f"{self._name} has dropped a connection that did not come from a member.")
             elif not is_meeting and event["event"] == zmq.EVENT_ACCEPTED:
                 self._refusals.add(
-                    f"{self._name} lets nobody in any more, but somebody has connected to "
+                    f"{self._name} accepts no more connections, but a process has connected to "
                     f"{event['endpoint'].decode(errors='replace')}."
                 )
 
@@ -156,7 +156,7 @@ def listener_at(endpoint: str) -> socket.socket:
 
 
 def make_deaf(listener: socket.socket) -> bool:
-    """Let a listener answer nobody any more, without a word of refusal; False where the system cannot.
+    """Make a listener answer no more connections, silently; return False if the system cannot.
 
     The connections that it has accepted stay. A flood of connections to a port that still accepts takes all
     files that its process may have, and then nothing in that process can open one.

@@ -1,4 +1,4 @@
-"""What arrives from each peer, by two ways, in the order in which it was posted.
+"""Restore the order of a peer's messages, which arrive over two transports.
 
 A peer sends messages through ZeroMQ, and small ones as datagrams (``pointstamp.mesh.datagrams``). Each way is
 in order by itself. A message has its number among those that went the same way, and says how many went the
@@ -47,7 +47,8 @@ class InTurn:
         expected = self._expected[way]
         if not 0 <= sender < len(expected) or sender == self._member:
             raise TransportError(
-                f"{self._names[self._member]} received a message from member {sender}, which it cannot know."
+                f"{self._names[self._member]} received a message from the unknown member {sender}. Look "
+                "for another run at this address."
             )
         if generation != self.generation:
             self._drop_old(sender, generation)
@@ -84,7 +85,8 @@ class InTurn:
         if generation > self.generation:
             raise TransportError(
                 f"{name} is of generation {self.generation} but received a message from "
-                f"{self._names[sender]} of generation {generation}: the run was started again without it."
+                f"{self._names[sender]} of generation {generation}: the run was restarted without this "
+                "worker."
             )
         self.dropped_old += 1
         self._refusals.add(

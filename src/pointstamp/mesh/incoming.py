@@ -1,4 +1,4 @@
-"""What comes in by all ways at which a member listens, and how it sleeps until something does.
+"""Receive from all sockets of a member, and sleep until one is readable.
 
 There are one or two sockets of ZeroMQ, for peers elsewhere and for those on this host, and datagrams. A
 socket of ZeroMQ has a file that can be read only if something has happened since the socket was last asked
@@ -58,7 +58,7 @@ class Incoming:
         return bool(self._with_news) or self._datagrams_have_news or self._look(timeout_ms)
 
     def take(self) -> list[Arrived]:
-        """What has come and can be handed on: in order per peer."""
+        """Return the received messages, in order per peer."""
         taken: list[Arrived] = []
         # Of several sockets a busy one must not keep the others waiting.
         if len(self._pulls) > 1 or not (self._with_news or self._datagrams_have_news):

@@ -16,13 +16,13 @@ Messages of older generations are dropped and counted.
 
 Members meet once. They learn each other's addresses through a channel that they trust (a pipe, Spark's own),
 connect, and say hello. With CURVE (the default for tcp) each side proves that it owns its key and all bytes
-are encrypted; only keys of members are let in, and when all have met nobody is. Unix sockets in a private
+are encrypted; only keys of members are admitted, and none after the rendezvous. Unix sockets in a private
 folder need no keys; their files are removed when all have met. Plain tcp is for measurements: whoever can
 reach the port can speak. Members that listen at tcp may find out that they share a host (``nearby``), and use
 a unix socket in a private folder then, each pair by itself. What strangers can make a member hold is bounded:
 a frame that comes through tcp has at most ``FRAME_BYTES_MAX`` bytes, which hold nothing before they are sent,
 and libzmq drops whoever has not proved its key within thirty seconds. Where the system can do it (Linux), a
-port of tcp answers nobody any more when all have met: however many come, they cost a member no file.
+port of tcp answers no connection after the rendezvous: however many arrive, they cost a member no file.
 """
 
 import os
@@ -66,7 +66,7 @@ _IPC: Final = "ipc://"
 
 
 class Parcel(NamedTuple):
-    """What came from a peer: the kind of message, its header, and the frames that followed."""
+    """A message from a peer: its kind, header and frames."""
 
     sender: WorkerIndex
     kind: int
@@ -97,8 +97,8 @@ class Mesh:
             self._keys = keys or KeyPair.new()
         if not 0 < silence_seconds_max < _NEVER_MS / 1000:
             raise TransportError(
-                f"{self.name} was told to take a peer for dead after {silence_seconds_max} seconds of "
-                "silence; give a number of seconds above 0 and below a day."
+                f"{self.name}: silence_seconds_max must be above 0 and below a day, got "
+                f"{silence_seconds_max}. Give seconds."
             )
         self._depth = LINEAGE.depth
         self._heartbeat_ms = max(1, int(silence_seconds_max * 1000))
@@ -141,7 +141,7 @@ class Mesh:
 
     @property
     def generation(self) -> int:
-        """That of the messages that are sent and taken; older ones are dropped."""
+        """The generation of accepted messages; older messages are dropped."""
         return self._in_turn.generation
 
     @generation.setter
@@ -151,22 +151,22 @@ class Mesh:
 
     @property
     def name(self) -> str:
-        """What this member is called in errors."""
+        """The name of this member in errors."""
         return self._names[self.member]
 
     @property
     def address(self) -> Address:
-        """Where the others can reach this member; to be told through a channel that is trusted."""
+        """The address of this member, to be shared through a trusted channel."""
         return Address(self._endpoint, self._keys.public if self._keys else None, self._nearby)
 
     @property
     def refused(self) -> int:
-        """How many times a stranger was turned away, or a message of an older generation was dropped."""
+        """The number of rejected connections and of dropped messages of older generations."""
         return self._refusals.count + self._knocks.count
 
     @property
     def dropped_old(self) -> int:
-        """How many messages of older generations were dropped."""
+        """The number of dropped messages of older generations."""
         return self._in_turn.dropped_old
 
     # Meeting.
@@ -194,7 +194,7 @@ class Mesh:
             self.post(peer, MessageKind.HELLO, b"")
 
     def greet(self) -> bool:
-        """Take part in the meeting without waiting; True when connected with all, who have said hello."""
+        """Advance the rendezvous without waiting; True when all members are connected."""
         if self._is_meeting:
             self._look_at_the_door()
             self._early.extend(self._take())
@@ -211,8 +211,8 @@ class Mesh:
             if monotonic() > deadline:
                 missing = ", ".join(self._peers.missing)
                 raise TransportError(
-                    f"{self.name} has waited {timeout_seconds:g} seconds for {missing}. Check whether the "
-                    "process runs, and whether its address can be reached from here."
+                    f"{self.name} has waited {timeout_seconds:g} seconds for {missing}. Check that the "
+                    "process runs, and that its address is reachable from this host."
                 )
             self.pause()
 
@@ -223,7 +223,7 @@ class Mesh:
     # Posting and collecting.
 
     def post(self, peer: int, kind: int, header: bytes, bodies: Sequence[Body] = ()) -> None:
-        """Put a message on its way without waiting."""
+        """Send a message without waiting."""
         self._check_not_copied()
         if peer in self._peers.left:
             raise TransportError(f"{self.name} cannot reach {self._names[peer]}, which has left the run.")
@@ -252,12 +252,12 @@ class Mesh:
         largest = max(memoryview(body).nbytes for body in bodies)
         if largest > FRAME_BYTES_MAX:
             raise TransportError(
-                f"{self.name} cannot send {largest} bytes at once to {self._names[peer]}; the most is "
-                f"{FRAME_BYTES_MAX}. Let the operator send smaller batches."
+                f"{self.name}: a message to {self._names[peer]} may have at most {FRAME_BYTES_MAX} bytes, "
+                f"got {largest}. Send smaller batches."
             )
 
     def collect(self) -> list[Parcel]:
-        """What has arrived, without waiting: in order per peer."""
+        """Return the received messages without waiting, in order per peer."""
         self._check_not_copied()
         if monotonic() >= self._next_check:
             self._look_after_peers()
@@ -284,7 +284,7 @@ class Mesh:
         return bool(self._early)
 
     def put_back(self, parcels: Iterable[Parcel]) -> None:
-        """Let ``collect`` return these again, before all others: they are for whoever collects next."""
+        """Let the next ``collect`` return these messages first."""
         self._early.extendleft(reversed(list(parcels)))
 
     def watch(self, files: Iterable[int]) -> None:

@@ -1,4 +1,4 @@
-"""Members on one host that find each other out: a private folder with a unix socket, and a proof beside it.
+"""Detect members on the same host, by a private folder with a unix socket.
 
 Two members are near each other if they have booted together, share the network, are of one user, and one can
 read in the other's folder a secret whose digest it was told. A host's name proves none of this: containers of
@@ -32,7 +32,7 @@ _PROOF_BYTES: Final = 32
 
 
 class Nearby(msgspec.Struct, frozen=True):
-    """How a member is reached on its own host: told to the others with its address, by the same channel."""
+    """The local address of a member, shared together with its address."""
 
     host: str
     folder: str
@@ -40,7 +40,7 @@ class Nearby(msgspec.Struct, frozen=True):
 
     @property
     def endpoint(self) -> str:
-        """Where it listens."""
+        """The listening address."""
         return f"ipc://{self.folder}/{_SOCKET}"
 
     def is_near(self) -> bool:
@@ -58,7 +58,7 @@ class Nearby(msgspec.Struct, frozen=True):
 
 
 def this_host() -> str | None:
-    """What tells this host, as its processes see it, from all others; None where that is not known."""
+    """Return the identity of this host; None if it is unknown."""
     try:
         return f"{_BOOT.read_text().strip()} {_NETWORK.readlink()}"
     except OSError:

@@ -1,4 +1,4 @@
-"""What a member posts: numbered, by one of two ways, small messages together where their sender says when.
+"""Number and send a member's messages, and batch the small ones.
 
 A message goes through ZeroMQ, or, if it is small and its receiver takes them, as a datagram
 (``pointstamp.mesh.datagrams``).
@@ -58,7 +58,7 @@ class Outgoing:
         self._posting = threading.Lock()
 
     def post(self, peer: int, kind: int, header: bytes, bodies: Sequence[Body]) -> None:
-        """Put a message on its way without waiting."""
+        """Send a message without waiting."""
         with self._posting:
             if self._datagrams is not None and kind > MessageKind.GOODBYE:
                 size = len(header) + OVERHEAD_BYTES

@@ -1,4 +1,4 @@
-"""What a member of a mesh knows of its peers: who has come, who has left, and whose connection is gone.
+"""The state of a member's peers: joined, left or lost.
 
 ZeroMQ's I/O thread tells what happens to connections through monitors. A connection that ends is a failure,
 unless its peer has said goodbye. Goodbyes travel the other way and may come a moment later, so a loss is
@@ -47,7 +47,7 @@ class Peers:
         self._elsewhere: set[int] = set()
 
     def monitor(self, peer: int, push: "zmq.Socket[bytes]", *, is_elsewhere: bool) -> "zmq.Socket[bytes]":
-        """Watch a connection that is about to be made; whoever closes sockets closes what is returned."""
+        """Watch a new connection; the caller closes the returned socket."""
         if is_elsewhere:
             self._elsewhere.add(peer)
         monitor: zmq.Socket[bytes] = push.get_monitor_socket(_MONITORED)
@@ -64,12 +64,12 @@ class Peers:
 
     @property
     def missing(self) -> list[str]:
-        """Who is not connected in both directions yet."""
+        """The peers that are not connected in both directions yet."""
         return [self._names[peer] for peer in sorted(self._unheard | self._unconnected)]
 
     @property
     def left(self) -> set[int]:
-        """Who has said goodbye."""
+        """The peers that have left."""
         return self._left
 
     @property
@@ -95,8 +95,8 @@ class Peers:
         if peer is not None:
             raise TransportError(
                 f"{self._names[self._member]} has lost {self._names[peer]}: the connection "
-                f"{self._lost[peer][1]}. Its process has ended, has stopped answering, or is not who it "
-                "should be."
+                f"{self._lost[peer][1]}. Its process has ended, has stopped answering, or has another "
+                "key."
             )
 
     def _patience(self, peer: int) -> float:

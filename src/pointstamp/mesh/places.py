@@ -1,4 +1,4 @@
-"""Where members are: addresses of hosts, by IPv4 or IPv6, and the endpoints that are made of them.
+"""Addresses of members, by IPv4 or IPv6, and their endpoints.
 
 An endpoint is ``tcp://host:port``; an address of IPv6 stands in brackets there, and without them everywhere
 else. A name that has addresses of both kinds is taken by IPv4, as Spark does unless it is told otherwise.
@@ -23,7 +23,7 @@ def address_of(name: str) -> str:
 
 
 def endpoint_at(address: str, port: int = 0) -> str:
-    """Where to listen or to connect; 0 is a free port.
+    """An address to listen at or connect to; port 0 chooses a free one.
 
     >>> endpoint_at("10.0.0.7", 4040), endpoint_at("fd00::7")
     ('tcp://10.0.0.7:4040', 'tcp://[fd00::7]:0')
@@ -50,7 +50,7 @@ def is_loopback(endpoint: str) -> bool:
 
 
 def words_of_place(endpoint: str) -> str:
-    """Where a member is, as text that follows its name; nothing where it is on this host.
+    """Return the location of a member as a suffix of its name; empty on this host.
 
     >>> words_of_place("tcp://10.0.0.7:4040"), words_of_place("tcp://[fd00::7]:4040")
     (' at 10.0.0.7', ' at fd00::7')

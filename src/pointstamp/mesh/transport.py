@@ -1,4 +1,4 @@
-"""The workers' Transport over a mesh: messages as frames, and what steers a worker put aside."""
+"""The Transport of workers over a mesh: messages as frames."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -26,13 +26,13 @@ class ZmqTransport:
         self._next_look = 0.0
 
     def send(self, peer: WorkerIndex, message: Message) -> None:
-        """Put a message on its way to another worker."""
+        """Send a message to another worker."""
         kind, header, bodies = self._codec.encode(message)
         self.mesh.post(peer, kind, header, bodies)
         self.sent += 1
 
     def receive(self) -> Sequence[Message]:
-        """What has arrived, oldest first per sender, without waiting; nothing if it has just been asked."""
+        """Return the received messages without waiting, oldest first per sender."""
         now = monotonic()
         if now < self._next_look:
             return ()
@@ -60,5 +60,5 @@ class ZmqTransport:
         self.mesh.flush()
 
     def close(self) -> None:
-        """Say goodbye to everybody and close."""
+        """Say goodbye to all peers and close."""
         self.mesh.close()

@@ -1,4 +1,4 @@
-"""Messages between workers as bytes: an envelope, a header, and Arrow bodies without their schema.
+"""The wire format of messages: an envelope, a header, and Arrow bodies without schema.
 
 The first frame of every message begins with an envelope of 24 bytes: who sent it, in which generation of the
 run, its number among all that this sender has sent to this receiver the same way, and how many went the other
@@ -40,7 +40,7 @@ Body: TypeAlias = Any
 
 
 class MessageKind:
-    """What a message is, as plain numbers: naming a member of an enumeration takes Python much longer."""
+    """Kinds of messages as plain integers, which are much faster than an enumeration."""
 
     HELLO: Final = 1
     GOODBYE: Final = 2
@@ -50,7 +50,7 @@ class MessageKind:
 
 
 class Envelope(NamedTuple):
-    """Who sent a message, in which generation, its number, and how many went the other way before it."""
+    """The envelope: sender, generation, number, and messages of the other transport before it."""
 
     kind: int
     sender: int
@@ -78,14 +78,14 @@ def unseal(frame: bytes | memoryview) -> Envelope:
         if magic == _MAGIC and kind in _KINDS:
             return Envelope(kind, sender, generation, sequence, after)
     raise TransportError(
-        "a message arrived that no worker of this version can have sent: it begins "
-        f"{bytes(frame[:ENVELOPE_BYTES])!r}. Look for another program at this address, and for workers with "
-        "another version of pointstamp."
+        "received a message that no worker of this version can have sent: it begins "
+        f"{bytes(frame[:ENVELOPE_BYTES])!r}. Look for another program at this address, and for workers "
+        "with another version of pointstamp."
     )
 
 
 class TimeFormat:
-    """How the times of a flow travel: plain values that come back exactly as they went."""
+    """Encodes the times of a flow as plain values, exactly."""
 
     def __init__(self, root: TimeOrder[Any] = EPOCHS) -> None:
         self.is_epochs = isinstance(root, Epochs)
@@ -122,8 +122,8 @@ class TimeFormat:
             else "integers of 64 bits, strings, bytes, floats, booleans, None, and tuples of these"
         )
         raise FlowError(
-            f"the time {time} holds {value!r} of type {kind.__name__}, which cannot travel between processes "
-            f"and come back the same; times there are made of {allowed}. Use one of these as root times."
+            f"the time {time} holds {value!r} of type {kind.__name__}, which does not survive the way "
+            f"between processes; times must consist of {allowed}. Use these for root times."
         )
 
 
@@ -142,7 +142,7 @@ class _EpochChange(Change):
 
 
 class BatchFormat:
-    """How batches of one schema travel: Arrow's IPC format without the schema.
+    """Encodes batches of one schema in Arrow IPC format without the schema.
 
     Columns with a dictionary need their dictionary, which a batch alone does not carry: schemas that have
     one travel as a whole IPC stream.
@@ -156,8 +156,8 @@ class BatchFormat:
         """The batch as one buffer."""
         if not batch.schema.equals(self.schema):
             raise SchemaError(
-                f"a batch has the schema {batch.schema.to_string()!r}, but the plan says "
-                f"{self.schema.to_string()!r} where it is sent. Send what the operator declares."
+                f"a batch must have the declared schema {self.schema.to_string()!r}, got "
+                f"{batch.schema.to_string()!r}. Send what the operator declares."
             )
         if not self._has_dictionary:
             return batch.serialize()
@@ -249,7 +249,7 @@ class MessageCodec:
         except (TypeError, OverflowError) as error:
             for change in batch.changes:
                 self.times.check(change.time)
-            raise FlowError(f"progress cannot travel between processes: {error}") from error
+            raise FlowError(f"progress cannot be sent between processes: {error}") from error
 
     def _decode_progress(self, sender: WorkerIndex, header: Body) -> ProgressBatch:
         sequence, changes = self._unpack_progress(header)

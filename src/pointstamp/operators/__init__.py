@@ -1,4 +1,4 @@
-"""A running operator and what it is given.
+"""A running operator and its context.
 
 ``context`` is what an operator calls; it asks ``authority`` what the operator may do now, and hands out each
 ``capability`` and request to ``notify``. What an output has given and sent is in ``portstate``, each right as

@@ -1,4 +1,4 @@
-"""What one running operator may do at this moment, as the runtime knows it.
+"""The permissions of a running operator at this moment.
 
 An operator acts on the authority of something: of the message it received, of the time it is notified of,
 or of a capability it holds. The worker says what it acts for (``act_for``) before each call, and takes that
@@ -40,7 +40,7 @@ class Authority:
         self.can_be_notified = True
         """Whether the operator has a method that a notification could call."""
         self.on_asked: Callable[[Time], None] | None = None
-        """Is told of every new request for a notification, where somebody takes that down."""
+        """Receives every new request for a notification, if a trace is recorded."""
         self.regained: list[Capability] = []
         self.input: InputState | None = None
         self.time: Time | None = None
@@ -62,9 +62,9 @@ class Authority:
             each.drop()
         if left and must_regain:
             raise FlowError(
-                f"operator '{self.operator}' held capabilities for {times} when it was saved and has not "
-                "taken them back. Call context.regained() in restore() or on_restore(), and drop what is not "
-                "needed any more."
+                f"operator '{self.operator}' held capabilities for {times} when it was saved, but did not "
+                "regain them. Call context.regained() in restore() or on_restore(), and drop those that "
+                "are no longer needed."
             )
 
     def is_notifiable(self, time: Time) -> bool:
@@ -102,15 +102,15 @@ class Authority:
         return any(less_equal(lower, time) for lower in self.read_frontier(port.location))
 
     def reaches(self, port: OutputState) -> bool:
-        """Whether what is being handled can come out at this output."""
+        """Whether the handled input can result in output at this port."""
         return self.input is None or self.input.moves[self.outputs.index(port)] != ()
 
     def least(self, port: OutputState, time: Time) -> Time:
-        """A lower bound of the times at which what is handled at a time can come out at this output."""
+        """Return a lower bound of the output times of input that is handled at a time."""
         return time if self.input is None else self._first(self.input, self.input.moves, port, time)
 
     def of_rows(self, port: OutputState) -> Time:
-        """The time at which a row of what is being handled comes out at this output, if none is given."""
+        """Return the default output time of a row of the handled input."""
         if self.time is None:
             raise CapabilityError(
                 f"operator '{self.operator}' sent on output '{port.name}' without a message, a notification "
@@ -171,6 +171,5 @@ class Authority:
                 return after
         raise CapabilityError(
             f"operator '{self.operator}' sent on output '{port.name}' while it was handling input "
-            f"'{origin.name}', but declares no way from that input to that output. Declare a summary for the "
-            "two."
+            f"'{origin.name}', but declares no summary from that input to that output. Declare one."
         )

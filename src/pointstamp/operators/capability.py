@@ -1,8 +1,8 @@
 """Capabilities: the right to send at a time, held by an operator (Brun et al. 2021, section 4).
 
-While a capability for a time is held, nobody downstream is told that the time is complete. It can be cloned,
-delayed to a later time, downgraded (made later in place) and dropped. One that is garbage-collected while
-held is released, and reported once per operator, because a flow that depends on the garbage collector
+While a capability for a time is held, no operator downstream is notified that the time is complete. It can be
+cloned, delayed to a later time, downgraded (made later in place) and dropped. One that is garbage-collected
+while held is released, and reported once per operator, because a flow that depends on the garbage collector
 completes when it pleases.
 
 A capability is a ticket: what counts is the record of the output that gave it (``OutputState.rights``). Every
@@ -32,8 +32,8 @@ class Capability:
 
     def __init__(self, *_: object, **__: object) -> None:
         raise CapabilityError(
-            "ps.Capability(...) was called; a capability cannot be made, only be given by the runtime. Call "
-            "context.retain() while a message or a notification is handled, or clone() one that is held."
+            "ps.Capability(...): only the runtime creates capabilities. Call context.retain() while you "
+            "handle a message or a notification, or clone() a capability that you hold."
         )
 
     @property
@@ -90,8 +90,8 @@ class Capability:
             output.domain.check(time, f"operator '{output.operator}' has a capability that was {act}")
         if not output.less_equal(self._time, time):
             raise CapabilityError(
-                f"operator '{output.operator}' has a capability for {self._time} that was {act} {time}; "
-                "capabilities move to greater or equal times only."
+                f"operator '{output.operator}' has a capability for {self._time} that was {act} {time}; a "
+                "capability can only move to a greater or equal time. Clone it before it moves."
             )
 
     def __enter__(self) -> "Capability":
@@ -104,17 +104,17 @@ class Capability:
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise CapabilityError(
-            f"attribute '{name}' of a capability was set to {value!r}; capabilities are not altered. Call "
-            "downgrade(time) to move one to a later time."
+            f"attribute '{name}' of a capability was set to {value!r}, but capabilities are immutable. "
+            "Call downgrade(time) to move one to a later time."
         )
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         output = getattr(self, "_output", None)
-        who = f"operator '{output.operator}'" if isinstance(output, OutputState) else "somebody"
+        who = f"operator '{output.operator}'" if isinstance(output, OutputState) else "an operator"
         raise CapabilityError(
-            f"{who} has a capability for {getattr(self, '_time', None)} that was copied or pickled; a copy "
-            "gives no right. Call clone() for a second one. In a snapshot capabilities are saved by "
-            "themselves, and come back by context.regained()."
+            f"{who} has a capability for {getattr(self, '_time', None)} that was copied or pickled, and a "
+            "copy is not valid. Call clone() for a second one. Snapshots save capabilities "
+            "automatically; context.regained() returns them."
         )
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Conditions: which rows of a batch to keep, by an expression or by a function of the user's.
+"""Filter conditions: an expression, or a user's function of a batch.
 
 An expression of ours is compiled when the flow is written, and one of pyarrow's is tried on no rows, so that
 a misspelt column is an error there and not in a worker. Pyarrow's is computed as a column of booleans, by
@@ -39,9 +39,9 @@ def checked_condition(condition: Condition, schema: pa.Schema, who: str) -> Mask
         _check_expression(condition, schema, who)
     elif not callable(condition):
         raise FlowError(
-            f"{who} needs a condition, which is an expression such as ps.col('price') > 1 or a function from "
-            f"a batch to one boolean per row, but was given {type(condition).__name__} {condition!r}. Write "
-            "it as one of these."
+            f"{who}: the condition must be an expression such as ps.col('price') > 1, or a function from "
+            f"a batch to one boolean per row, got {type(condition).__name__} {condition!r}. Write it as "
+            "one of these."
         )
     return condition
 
@@ -58,8 +58,8 @@ def mask_of(condition: MaskFunction | pc.Expression, batch: pa.RecordBatch, who:
             mask = pa.array(mask)
     if not pa.types.is_boolean(mask.type) or len(mask) != batch.num_rows:
         raise SchemaError(
-            f"{who}: the condition must give one boolean per row ({batch.num_rows}), but gave {len(mask)} of "
-            f"type {mask.type}."
+            f"{who}: the condition must return one boolean per row ({batch.num_rows}), got {len(mask)} of "
+            f"type {mask.type}. Return a boolean array."
         )
     return mask.fill_null(False) if mask.null_count else mask
 
@@ -84,10 +84,10 @@ def _check_expression(expression: pc.Expression, schema: pa.Schema, who: str) ->
             ) from error
         reason = str(error).splitlines()[0]
         raise SchemaError(
-            f"{who} has the condition {expression}, which cannot be computed from {columns}: {reason}."
+            f"{who}: the condition {expression} cannot be computed from {columns}: {reason}. Cast the "
+            "columns that it compares."
         ) from error
     if not pa.types.is_boolean(kind):
         raise SchemaError(
-            f"{who} needs a condition that is true or false for each row, but {expression} is {kind}. "
-            "Compare it with something."
+            f"{who}: the condition must be boolean, but {expression} is {kind}. Compare it with a value."
         )

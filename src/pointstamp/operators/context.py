@@ -1,4 +1,4 @@
-"""The context: what an operator may do while it is active.
+"""The context that an operator uses while it is active.
 
 Each act is checked where it happens, against what the operator handles and holds
 (``pointstamp.operators.authority``), and recorded; when the activation ends, the worker takes the record as
@@ -22,7 +22,7 @@ from pointstamp.topology.domain import Time
 
 
 class Context:
-    """What an operator sees of the world; made by its worker, and good for its own calls only."""
+    """The context of an operator's call; created by its worker, valid during its calls only."""
 
     __slots__ = ("_authority",)
 
@@ -41,7 +41,7 @@ class Context:
 
     @property
     def workers(self) -> int:
-        """How many workers there are."""
+        """The number of workers."""
         return self._authority.workers
 
     @property
@@ -59,14 +59,14 @@ class Context:
         time = self._authority.time
         if time is None:
             raise FlowError(
-                f"operator '{self.operator}' asked for the time outside of a message or notification; "
-                "there is none then. Use the time of a capability."
+                f"operator '{self.operator}' read the time outside of a message or notification, where "
+                "none is defined. Use the time of a capability."
             )
         return time
 
     @property
     def epoch(self) -> Any:  # noqa: ANN401 - the root time, of whatever type the flow has
-        """The first coordinate of the time: the epoch, unless the flow has times of its own."""
+        """The first coordinate of the time: the epoch, unless the flow has custom times."""
         return self.time[0]
 
     def send(
@@ -131,13 +131,13 @@ class Context:
                 domain.check(wanted, f"operator '{self.operator}' asked to be notified at")
             if not domain.less_equal(now, wanted):
                 raise CapabilityError(
-                    f"operator '{self.operator}' asked at {now} to be notified at {wanted}, which is not "
-                    f"later; ask for {now} or a greater time."
+                    f"operator '{self.operator}' requested at {now} a notification at {wanted}, which is "
+                    f"not later. Request one at {now} or a greater time."
                 )
         if not authority.can_be_notified:
             raise FlowError(
-                f"operator '{self.operator}' asked at {now} to be notified at {wanted}, but has no method "
-                "on_notify to be called then; it would wait for ever. Give it one."
+                f"operator '{self.operator}' requested at {now} a notification at {wanted}, but has no "
+                "method on_notify to receive it. Define on_notify."
             )
         authority.ask(domain.sort_key(wanted), wanted)
 
@@ -149,7 +149,7 @@ class Context:
         return [each for each in left if each.output == name]
 
     def frontier(self, input: int | str = 0) -> Antichain[Time]:  # noqa: A002 - the word of the API
-        """What may still arrive at an input: times at or above one of these; empty means complete."""
+        """Return the frontier of an input: rows may arrive at or after these times; empty means complete."""
         port = self._authority.named_input(input)
         return Antichain.of(port.domain, self._authority.read_frontier(port.location))
 

@@ -1,4 +1,4 @@
-"""The two ends of a flow: where batches come in, and where finished times go out."""
+"""The endpoints of a flow: inputs for batches, outputs for finished times."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias

@@ -1,4 +1,4 @@
-"""The bound of event time: up to where no row is expected any more, by what a user has promised.
+"""The watermark: the event time before which no row is expected.
 
 A user says of a stream how late its rows may be. Then the *bound* after an epoch is the greatest event time
 of all rows up to that epoch, less that lateness. It is a function of the rows of complete epochs alone: every
@@ -7,7 +7,7 @@ of them know the same. Nobody guesses, no clock is asked, and who reads the rows
 bounds.
 
 A row is *late* if its event time lies before the bound of the epochs before its own. A row without an event
-time is never late. Whoever waits for several streams goes by the least of their bounds, and there is none
+time is never late. An operator with several streams uses the least of their watermarks, and there is none
 before each of them has had a row.
 
 A stream may be said to be silent in an epoch: that is told in place of a greatest event time, and stands in
@@ -117,7 +117,7 @@ class Bounds:
         self.now = bound if self.now is None else max(self.now, bound)
 
     def saved(self) -> pa.Table:
-        """What is known, as rows that every worker has alike."""
+        """Return the watermark state as rows that are equal on all workers."""
         assert not self._open, "event times wait at a snapshot"
         known: dict[str, int | None] = {**self._latest, _NOW: self.now}
         told = {name: latest for name, latest in known.items() if latest is not None}

@@ -1,4 +1,4 @@
-"""One row for each element of a list: what ``explode`` means, on streams and tables alike.
+"""Explode a list column, for streams and tables.
 
 All other columns are passed on, the weight of a table's row among them: a row that is there twice is exploded
 into elements that are there twice, and one that disappears takes its elements with it.
@@ -19,7 +19,7 @@ from pointstamp.operators.context import Context
 
 @dataclass(frozen=True, slots=True)
 class ExplodePlan:
-    """Which list is exploded, whether rows without elements stay, and what comes out."""
+    """A checked explode: the list column, the treatment of empty lists, and the output schema."""
 
     column: str
     is_outer: bool
@@ -71,13 +71,15 @@ def exploding(
     is_outer: bool,
     last: tuple[pa.Field, ...] = (),
 ) -> ExplodePlan:
-    """What to explode, checked; ``last`` are columns that stay behind all others."""
+    """Return a checked explode; ``last`` are columns that stay last."""
     check_columns(who, schema, [column])
     kind = schema.field(column).type
     if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
-        raise SchemaError(f"{who}: '{column}' is {kind}, and no list. It has {shown(schema)}.")
+        raise SchemaError(f"{who}: column '{column}' must be a list, got {kind}. It has {shown(schema)}.")
     if position is not None and position in schema.names:
-        raise SchemaError(f"{who}: there is a column '{position}' already. Name the position differently.")
+        raise SchemaError(
+            f"{who}: the column '{position}' already exists. Choose another name for position=."
+        )
     fields = [pa.field(each.name, kind.value_type) if each.name == column else each for each in schema]
     extra = [] if position is None else [pa.field(position, pa.int64())]
     return ExplodePlan(column, is_outer, position, pa.schema([*fields, *extra, *last]))

@@ -1,4 +1,4 @@
-"""Notifications: who asked to be told that a time is complete, and in which order they are told.
+"""Notifications: requests by time, and the order of delivery.
 
 They are delivered in a linear extension of the order of times, so that of two comparable times the earlier
 is told first. The Abadi-Isard semantics does not promise that (a request for 3 may be served before one for
@@ -8,7 +8,8 @@ Times that are not comparable, (0, 5) and (1, 0) in a loop, are told as they bec
 keeps something from one time to the next needs more: it takes its times *in order*, epochs first and then
 rounds, outermost first. Of all times that it asked for it is told only the first, and only when nothing at or
 before that time in this order can come any more. So (1, 0) waits while epoch 0 goes round. Meanwhile it keeps
-nobody waiting: what it may lead to comes later in the same order, and so does everything that is fed back.
+no operator waiting: what it may lead to comes later in the same order, and so does everything that is fed
+back.
 """
 
 from collections.abc import Callable, Sequence
@@ -114,7 +115,7 @@ class Notifications:
         if self._heap and self._heap[0][0] == sort_key:
             other = self._requests[self._heap[0][1]].time
             raise FlowError(
-                f"operator '{who}' takes its times in order, but {time[0]!r} and {other[0]!r} have the same "
-                "sort_key, so neither of them is the first. Give the flow's times a sort_key that tells all "
-                "times apart."
+                f"operator '{who}' receives its times in order, but {time[0]!r} and {other[0]!r} have the "
+                "same sort_key, so neither of them is the first. Define a sort_key that is different for "
+                "all times."
             )

@@ -1,4 +1,4 @@
-"""The ports of a running operator: what is held, counted and sent at an output, and the ways from an input.
+"""The ports of a running operator: capabilities, counts and summaries.
 
 An output keeps the record of the rights that it has given: which object stands for which time. The record is
 what counts; what such an object says of itself does not.
@@ -94,7 +94,7 @@ class OutputState:
             self.count(self.lost.pop(), -1)
 
     def count(self, time: Time, diff: int) -> None:
-        """Record that a capability came or went."""
+        """Record that a capability was added or dropped."""
         self.changes.append(change_of((self.location, time, diff)))
         held = self.held.get(time, 0) + diff
         if held:
@@ -103,7 +103,7 @@ class OutputState:
             del self.held[time]
 
     def _lose(self, right: Right) -> str | None:
-        """Strike a right whose object was collected; what somebody is to be told, once."""
+        """Strike a right whose object was collected; return what to report, once."""
         # The collector runs where it pleases, also between two steps of this very record.
         if self.rights.pop(right.number, None) is None or self.is_over:
             return None

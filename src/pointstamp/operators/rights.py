@@ -1,8 +1,8 @@
-"""Entries of the record that an output keeps of the rights that it has given: which object, which time.
+"""Records of the capabilities that an output has issued.
 
 This stands apart from the record, which can be compiled: a compiled class cannot be a weak reference, and a
 compiled function must not be what one calls. It would not keep its argument, and while it strikes the entry
-from the record nobody else does.
+from the record no other object does.
 """
 
 import warnings
@@ -24,7 +24,7 @@ class Right(ref[Any]):
 
 
 def when_collected(lose: Callable[[Right], str | None]) -> Callable[[Right], None]:
-    """What a right calls when its object is collected: ``lose``, which says what somebody is to be told."""
+    """What a right calls when its object is collected: ``lose``, which returns what to report."""
 
     def collected(right: Right) -> None:
         mistake = lose(right)

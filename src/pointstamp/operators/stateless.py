@@ -1,4 +1,4 @@
-"""Built-in operators without state: they work on whole Arrow batches and keep nothing between them."""
+"""Stateless operators on complete Arrow batches."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, TypeAlias
@@ -36,7 +36,7 @@ class MapBatches:
 
 
 class Project:
-    """Send each row with other columns, worked out from its own."""
+    """Send each row with columns that are computed from its own."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
     runs_in_chain: ClassVar = True
@@ -124,8 +124,8 @@ def rows_of_rows(
         made = function(row)
         if not isinstance(made, Iterable):
             raise SchemaError(
-                f"operator '{operator}': the function must give dictionaries, in a list or by yield, but "
-                f"gave {type(made).__name__}. For no rows, give an empty list."
+                f"operator '{operator}': the function must return a list of dictionaries, or yield them, "
+                f"got {type(made).__name__}. For no rows, return an empty list."
             )
         rows.extend(made)
     return [dict(row) if isinstance(row, Mapping) else row for row in rows]

@@ -1,4 +1,4 @@
-"""Rows with the windows in which they lie: one row for each, with where it begins and ends.
+"""Assign rows to time windows: one row per window.
 
 Nothing is kept: in which windows a row lies depends on the row alone. So a row that is taken back is taken
 back from the same windows.
@@ -40,14 +40,15 @@ def windowing(
     lengths: tuple[Span, Span | None, Span | None],
     names: tuple[str, str],
 ) -> Windowing:
-    """What was asked for; SchemaError names a column that is not there, or there already."""
+    """Return the checked windows; SchemaError for a missing or existing column."""
     check_columns(who, schema, [at])
     found = schema.field(at).type
     windows = windows_of(f"{who}, of '{at}',", found, *lengths)
     for name in names:
         if name in schema.names or names[0] == names[1]:
             raise SchemaError(
-                f"{who} would have the column '{name}' twice. Say start= and end= for others, or rename it."
+                f"{who}: the column '{name}' already exists. Choose other names with start= and end=, or "
+                "rename it."
             )
     gives = event_time_type(who, found)
     return Windowing(at, windows, pa.schema([*schema, *(pa.field(name, gives) for name in names)]))

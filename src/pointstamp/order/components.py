@@ -1,4 +1,4 @@
-"""The classes of a preorder: strongly connected components, in a linear extension.
+"""Strongly connected components of a preorder, in a linear extension.
 
 A relation generates a preorder (its reflexive and transitive closure). Elements that reach each other form
 its classes, and the classes are partially ordered; they are listed so that no class reaches an earlier one.
@@ -15,7 +15,7 @@ def strongly_connected_components(
 ) -> list[tuple[N, ...]]:
     """The strongly connected components of a finite relation, in topological order.
 
-    Tarjan's algorithm with a stack of its own, so that the depth of the graph is no limit.
+    Tarjan's algorithm with an explicit stack, so the depth of the graph is not limited.
 
         >>> edges = {"a": "b", "b": "cd", "c": "b", "d": ""}
         >>> [sorted(component) for component in strongly_connected_components("abcd", edges.__getitem__)]

@@ -22,7 +22,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 class PartialOrder(Protocol[T_contra]):
-    """What pointstamp asks of an order: reflexive, transitive, antisymmetric, and sortable."""
+    """The order interface: reflexive, transitive, antisymmetric and sortable."""
 
     def less_equal(self, a: T_contra, b: T_contra, /) -> bool:
         """Whether a <= b; False for incomparable elements."""
@@ -73,7 +73,7 @@ def less_equal_2(a: tuple[Any, ...], b: tuple[Any, ...], /) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """Tuples ordered coordinate by coordinate, each coordinate by an order of its own."""
+    """The product order of tuples, with one order per coordinate."""
 
     orders: tuple[PartialOrder[Any], ...]
 

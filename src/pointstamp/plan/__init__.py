@@ -1,7 +1,10 @@
 """The logical plan: what a user asked for, as data, and the way from there to operators that run.
 
     front ends (tables, SQL, graphs, Spark)
-        -> ``logical``: operators as frozen dataclasses, typed when they are made
+        -> ``logical``, ``streams``: operators as frozen dataclasses, typed when they are made
+        -> ``recursion``: loops of tables become recursions, inputs scans
+        -> ``properties``: what is true of the tables of operators
+        -> ``optimizing``: rules, one per file of ``rules``
         -> ``lowering``: logical operators to physical ones; the only place that chooses an algorithm
 
 ``logical`` checks schemas and types once. ``lowering`` builds a flow from logical operators, with the loops

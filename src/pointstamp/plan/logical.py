@@ -21,6 +21,8 @@ reads is computed once, outside.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Final, Literal, Self, TypeAlias
@@ -61,9 +63,12 @@ class LogicalOperator:
     """What a user called it, for errors, drawings and status; it means nothing else."""
     origin: str | None = field(default=None, kw_only=True)
     """Where a user wrote it: a file and line, or the text of the SQL."""
+    written: int | None = field(default=None, kw_only=True)
+    """Which operator of its flow it was, in the order of writing; what a rule adds has no such place."""
 
     def __post_init__(self) -> None:
-        assert self.schema is not None, "the schema of an operator is derived when it is made"
+        if _is_checked.get():
+            assert self.schema is not None, "the schema of an operator is derived when it is made"
 
     @property
     def inputs(self) -> "tuple[LogicalOperator, ...]":
@@ -92,8 +97,31 @@ class LogicalOperator:
         """Return the columns of a row."""
         raise NotImplementedError
 
+    @property
+    def loop_entered(self) -> "LogicalOperator | None":
+        """Return the loop into which this operator brings its rows, if it does."""
+        return None
+
+    @property
+    def loop_left(self) -> "LogicalOperator | None":
+        """Return the loop out of which this operator brings its rows, if it does."""
+        return None
+
     def __str__(self) -> str:
         return f"{type(self).__name__} '{self.name}'" if self.name else type(self).__name__
+
+
+_is_checked: Final = ContextVar("whether the schema of an operator is derived when it is made", default=True)
+
+
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Make operators without deriving their schemas, because something else checks them at once."""
+    token = _is_checked.set(False)
+    try:
+        yield
+    finally:
+        _is_checked.reset(token)
 
 
 def _inputs_of(operator: LogicalOperator) -> Iterator[LogicalOperator]:
@@ -125,6 +153,8 @@ class Scan(LogicalOperator):
     """Whether rows that are deleted are known to be there, so that this is not checked."""
     columns: tuple[str, ...] | None = None
     """The columns that are read; None: all."""
+    source: LogicalOperator | None = None
+    """The stream of the input, with its options; None: an input without any."""
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -147,6 +177,8 @@ class Values(LogicalOperator):
     """A table that always has these rows."""
 
     rows: pa.RecordBatch
+    anchor: LogicalOperator | None = None
+    """A table of the flow whose epochs it has; None: that of any input."""
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -397,6 +429,24 @@ class Distinct(LogicalOperator):
 
 
 @dataclass(frozen=True, eq=False)
+class DistinctOn(LogicalOperator):
+    """One row for each key, the first in an order; all columns decide what it leaves open."""
+
+    input: LogicalOperator
+    keys: tuple[str, ...]
+    by: tuple[str, ...] = ()
+    """As of ``TopK``."""
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Return the columns of the input."""
+        check_columns(str(self), self.input.schema, self.keys)
+        if self.by:
+            ordering(str(self), self.input.schema, self.by)
+        return self.input.schema
+
+
+@dataclass(frozen=True, eq=False)
 class TopK(LogicalOperator):
     """The first rows of each key in an order, or of the table; all columns decide what it leaves open."""
 
@@ -461,14 +511,19 @@ class Iterate(LogicalOperator):
     """What each variable is in the next round."""
     rounds_max: int | None = None
     """A recursion that needs more rounds is an error."""
+    results: tuple[LogicalOperator, ...] = ()
+    """What leaves the loop besides its bodies."""
+
+    @property
+    def loop_left(self) -> LogicalOperator:
+        """Return itself: what it is made of is inside, and its results are outside."""
+        return self
 
     @cached_property
     def schema(self) -> pa.Schema:
         """Return no columns; what is wrong with a variable is rejected here."""
         if not self.variables or not len(self.variables) == len(self.starts) == len(self.bodies):
             raise FlowError(f"{self}: each variable needs a start, or None, and a body.")
-        if all(start is None for start in self.starts):
-            raise FlowError(f"{self}: at least one variable needs a table to start with.")
         for variable, start, body in zip(self.variables, self.starts, self.bodies, strict=True):
             for given in (body,) if start is None else (start, body):
                 _check_like(f"{self}: variable '{variable.name}'", variable.schema, given.schema)
@@ -477,16 +532,19 @@ class Iterate(LogicalOperator):
 
 @dataclass(frozen=True, eq=False)
 class Recursive(LogicalOperator):
-    """What one body of an ``Iterate`` has made when nothing changes any more."""
+    """What one body of an ``Iterate``, or another result, is when nothing changes any more."""
 
     iterate: Iterate
     place: int = 0
-    """Which body."""
+    """Which body, or behind the bodies which result."""
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """Return the columns of the variable."""
-        return self.iterate.variables[self.place].schema
+        """Return the columns of the variable, or of the result."""
+        bodies = len(self.iterate.bodies)
+        if self.place < bodies:
+            return self.iterate.variables[self.place].schema
+        return self.iterate.results[self.place - bodies].schema
 
 
 # Walking plans.
@@ -520,21 +578,27 @@ def rewrite(
     return [made[id(root)] for root in roots]
 
 
-def loops_of(roots: Sequence[LogicalOperator]) -> Mapping[LogicalOperator, tuple[Iterate, ...]]:
-    """Return the loops that each operator is in, outermost first: those whose variables it depends on."""
+def loops_of(roots: Sequence[LogicalOperator]) -> Mapping[LogicalOperator, tuple[LogicalOperator, ...]]:
+    """Return the loops that each operator is in, outermost first.
+
+    An operator is in a recursion if it depends on one of its variables, and in a loop that is wired by hand
+    if it comes from what enters it.
+    """
     order = list(walk(roots))
     binder = {id(each): loop for loop in order if isinstance(loop, Iterate) for each in loop.variables}
+    loops: dict[int, LogicalOperator] = {}
     free: dict[int, frozenset[int]] = {}
     for operator in order:
         own = frozenset().union(*(free[id(each)] for each in operator.inputs))
-        if isinstance(operator, Variable) and id(operator) in binder:
-            own |= {id(binder[id(operator)])}
-        if isinstance(operator, Iterate):
-            own -= {id(operator)}
+        entered = binder.get(id(operator)) or operator.loop_entered
+        if entered is not None:
+            own |= {id(entered)}
+            loops[id(entered)] = entered
+        if operator.loop_left is not None:
+            own -= {id(operator.loop_left)}
         free[id(operator)] = own
-    loops = {id(each): each for each in order if isinstance(each, Iterate)}
     # A variable depends on the loops around its own, which only its Iterate shows.
-    around: dict[int, frozenset[int]] = {id(each): free[id(each)] for each in loops.values()}
+    around: dict[int, frozenset[int]] = {name: free[name] for name in loops}
     closed: dict[int, frozenset[int]] = {}
 
     def close(names: frozenset[int]) -> frozenset[int]:
@@ -545,9 +609,11 @@ def loops_of(roots: Sequence[LogicalOperator]) -> Mapping[LogicalOperator, tuple
             found |= closed[name]
         return found
 
-    found: dict[LogicalOperator, tuple[Iterate, ...]] = {}
+    found: dict[LogicalOperator, tuple[LogicalOperator, ...]] = {}
     for operator in order:
         inside = close(free[id(operator)])
+        if operator.loop_left is not None:
+            inside -= {id(operator.loop_left)}
         found[operator] = tuple(
             sorted((loops[each] for each in inside), key=lambda loop: len(close(around[id(loop)])))
         )

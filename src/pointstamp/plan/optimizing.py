@@ -11,6 +11,7 @@ Project(columns=[city: col('city')])
     Scan(input=orders, columns=[city, price])
 """
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields
@@ -31,6 +32,7 @@ from pointstamp.plan.rules.push_top import push_top
 from pointstamp.plan.rules.rewriting import Roots, Rule
 from pointstamp.plan.rules.share_subplans import share_subplans
 from pointstamp.plan.rules.use_keys import use_keys
+from pointstamp.plan.signatures import ANNOTATIONS
 
 ALL: Final[tuple[Rule, ...]] = (
     fold_constants,
@@ -46,7 +48,18 @@ ALL: Final[tuple[Rule, ...]] = (
 )
 """The rules, in the order in which they are applied."""
 
+RULES: Final[list[Rule]] = []
+"""The rules that every flow goes through."""
+
+SWITCH: Final = "POINTSTAMP_OPTIMIZE"
+"""The environment variable that switches rules off, with ``off``."""
+
 _ROUNDS_MAX: Final = 10
+
+
+def is_switched_on() -> bool:
+    """Return whether plans are optimized in this process."""
+    return os.environ.get(SWITCH, "on") != "off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +154,7 @@ def describe(operator: LogicalOperator) -> str:
     for each in fields(operator):
         value = getattr(operator, each.name)
         is_default = each.default is not MISSING and value is each.default
-        if each.name in ("name", "origin", "declared") or is_default or _reads(value):
+        if each.name in ANNOTATIONS or each.name == "declared" or is_default or _reads(value):
             continue
         parts.append(f"{each.name}={_text(value)}")
     return f"{operator}({', '.join(parts)})" if parts else str(operator)

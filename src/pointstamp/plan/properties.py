@@ -160,12 +160,18 @@ def _derive(
     operator: LogicalOperator, found: Mapping[LogicalOperator, Properties], *, depends: bool
 ) -> Properties:
     if isinstance(operator, Recursive):
-        return found[operator.iterate.bodies[operator.place]]
+        return found[result_of(operator)]
     inputs = [found[each] for each in operator.inputs]
     made = _of_kind(operator, inputs)
     is_known = made.is_deterministic and all(each.is_deterministic for each in inputs)
     is_monotone = not depends or (_is_monotone(operator, found) and all(each.is_monotone for each in inputs))
     return replace(made, is_deterministic=is_known, is_monotone=is_monotone)
+
+
+def result_of(recursive: Recursive) -> LogicalOperator:
+    """Return the operator in a recursion whose table a result is."""
+    loop = recursive.iterate
+    return (*loop.bodies, *loop.results)[recursive.place]
 
 
 def _is_monotone(operator: LogicalOperator, found: Found) -> bool:
@@ -177,10 +183,14 @@ def _is_monotone(operator: LogicalOperator, found: Found) -> bool:
             return not operator.aggregates
         case logical.Intersect() | logical.MapBatches():
             return True
-        case logical.AsOfJoin() | logical.Except() | logical.TopK() | logical.WindowFunctions():
-            return False
-        case _:
+        case (
+            logical.Project() | logical.Filter() | logical.Explode() | logical.TimeWindow() | logical.Union()
+        ):
             return True
+        case logical.Distinct() | logical.Values() | Variable() | Iterate():
+            return True
+        case _:
+            return False
 
 
 def _of_kind(operator: LogicalOperator, inputs: Sequence[Properties]) -> Properties:
@@ -242,6 +252,9 @@ def _of_kind(operator: LogicalOperator, inputs: Sequence[Properties]) -> Propert
             return _of_aggregate(operator, inputs[0])
         case logical.Distinct():
             return _once(inputs[0], operator)
+        case logical.DistinctOn():
+            keys = _least([*inputs[0].keys, frozenset(operator.keys)])
+            return replace(inputs[0], keys=keys, is_append_only=False)
         case logical.TopK():
             alone = [frozenset(operator.keys)] if operator.count == 1 and not operator.ties else []
             bounds = [] if operator.keys or operator.ties else [operator.count]
@@ -423,7 +436,9 @@ def used_columns(
             if isinstance(operator, Iterate):
                 _use_in_loop(operator, used)
             elif isinstance(operator, Recursive):
-                used[operator.iterate.variables[operator.place]].update(used[operator])
+                is_body = operator.place < len(operator.iterate.bodies)
+                variable = operator.iterate.variables[operator.place] if is_body else result_of(operator)
+                used[variable].update(used[operator])
             else:
                 for each, columns in zip(
                     operator.inputs, needed(operator, frozenset(used[operator]), found), strict=True

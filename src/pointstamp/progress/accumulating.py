@@ -1,9 +1,9 @@
-"""The accumulating broadcast: progress goes up a tree of roots, is added up on the way, and comes down.
+"""The accumulating broadcast: progress flows up a tree of roots and down again.
 
 With ``DirectBroadcast`` every batch of W workers is W messages. Here a worker sends its batch to the root of
 its host; that root adds up what its members send and sends the sum to the top; the top adds up what the
-roots send and sends each sum down to everybody, through the roots (Murray et al. 2013, Naiad, section 3.3). A
-root is a worker like the others: the first of its host; the top is worker 0.
+roots send and sends each sum down to all workers, through the roots (Murray et al. 2013, Naiad, section 3.3).
+A root is a worker like the others: the first of its host; the top is worker 0.
 
 *Why it is safe.* A batch is everything that its worker had to tell, so any delay of a batch is a delay on its
 queue in the exchange protocol. A sum holds whole batches, of each sender the next ones in order, and reaches
@@ -19,7 +19,7 @@ back, no frontier passes what exists; ``pointstamp_models.spec.accumulating`` ch
 
 The second rule must not be used below the top: two roots could each wait for the other to take the last one
 away. When nothing moves, every view has the frontier of what truly exists: each minimal pointstamp of V is
-held back by nobody but the top, which holds it only while it exists, and all else that is held lies above.
+held back only by the top, which holds it only while it exists, and all else that is held lies above.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -43,7 +43,7 @@ OnSummed = Callable[[int, Parts, Parts], None]
 
 
 class BroadcastTree:
-    """Who is the root of whom: ``hosts`` says for each worker where it runs, by any number."""
+    """The tree of roots; ``hosts`` gives the host of each worker, by any number."""
 
     def __init__(self, hosts: Sequence[int]) -> None:
         first: dict[int, int] = {}
@@ -58,7 +58,7 @@ class BroadcastTree:
         return [WorkerIndex(worker) for worker, of in enumerate(self.roots) if of == root]
 
     def below_top(self) -> list[WorkerIndex]:
-        """Who sends to the top and hears from it: the other roots, and the other members of its host."""
+        """Return the neighbors of the top: the other roots, and the members of its host."""
         return [
             WorkerIndex(worker)
             for worker, root in enumerate(self.roots)
@@ -71,7 +71,7 @@ class AccumulatingBroadcast:
 
     def __init__(self, worker: WorkerIndex, tree: BroadcastTree, tracker: Tracker) -> None:
         if not 0 <= worker < tree.workers:
-            raise ProgressError(f"worker {worker} cannot be one of {tree.workers} workers, numbered from 0.")
+            raise ProgressError(f"worker must be a number from 0 to {tree.workers - 1}, got {worker}.")
         self.worker = worker
         self.on_told: OnTold | None = None
         self.on_summed: OnSummed | None = None
@@ -114,7 +114,7 @@ class AccumulatingBroadcast:
         self._is_fresh = True
 
     def unsent(self) -> tuple[Change, ...]:
-        """What has gathered here, of this worker or of others, and was not sent on."""
+        """Return the gathered changes that were not sent yet."""
         return tuple(
             Change(point.location, point.time, count)
             for held in (self._pending, self._sum)
@@ -122,7 +122,7 @@ class AccumulatingBroadcast:
         )
 
     def flush(self) -> Sequence[tuple[WorkerIndex, ProgressBatch]]:
-        """What is to be passed down, and what must not be held back any longer."""
+        """Return the sums to pass down, and the changes that must not be held back."""
         out: list[tuple[WorkerIndex, ProgressBatch]] = []
         self._has_come = False
         if self._to_pass_on:
@@ -141,7 +141,7 @@ class AccumulatingBroadcast:
         return out
 
     def receive(self, batch: ProgressBatch) -> tuple[Change, ...] | None:
-        """The changes to apply, of a sum that comes down; None for what is on its way up."""
+        """Return the changes of a sum to apply; None for a batch on its way up."""
         if batch.sender == self._above:
             self._heard = self._next(batch, self._heard)
             if self._is_root and self.worker != TOP:
@@ -150,8 +150,8 @@ class AccumulatingBroadcast:
             return batch.changes
         if batch.sender not in self._expected:
             raise ProgressError(
-                f"worker {self.worker} received progress from worker {batch.sender}, which is neither above "
-                "nor below it in the broadcast. All workers must be told the same hosts."
+                f"worker {self.worker} received progress from worker {batch.sender}, which is not its "
+                "neighbor in the broadcast tree. Give all workers the same list of hosts."
             )
         self._add(batch)
         self._is_fresh = self._has_come = True
@@ -175,7 +175,7 @@ class AccumulatingBroadcast:
             parts.append((batch.sender, batch.sequence))
 
     def _send_sum(self, out: list[tuple[WorkerIndex, ProgressBatch]]) -> None:
-        """Send the sum up; or, at the top, down to everybody."""
+        """Send the sum up; or, at the top, down to all workers."""
         changes = tuple(Change(point.location, point.time, count) for point, count in self._sum.drain())
         batch = ProgressBatch(self.worker, self._summed, changes)
         if self.on_summed is not None:

@@ -1,4 +1,4 @@
-"""The broadcast of progress: how every worker comes to know every change, as state machines without I/O.
+"""The broadcast of progress to all workers, as state machines without I/O.
 
 A worker gathers what its operators did (``record``: one call per activation, whole), and sends everything
 that has gathered to all workers, itself included, as one ``ProgressBatch`` (``flush``). Batches of one
@@ -29,18 +29,18 @@ class ProgressBatch(NamedTuple):
 
 
 class Broadcast(Protocol):
-    """What a worker asks of its broadcast; whoever drives it moves the batches."""
+    """The broadcast interface of a worker; the driver moves the batches."""
 
     def record(self, changes: Iterable[Change]) -> None:
         """Take in all changes of one activation: consumed, held and sent together."""
         ...
 
     def flush(self) -> Sequence[tuple[WorkerIndex, ProgressBatch]]:
-        """What is to be sent now, and to whom; self included."""
+        """Return the batches to send now with their receivers, self included."""
         ...
 
     def receive(self, batch: ProgressBatch) -> tuple[Change, ...] | None:
-        """Accept a batch and return the changes to apply; None if it is only on its way to others."""
+        """Accept a batch and return the changes to apply; None if it is only forwarded."""
         ...
 
     def has_relay(self) -> bool:
@@ -52,7 +52,7 @@ class Broadcast(Protocol):
         ...
 
     def unsent(self) -> tuple[Change, ...]:
-        """What has gathered and was not sent yet; for those who look at a run from outside."""
+        """Return the gathered changes that were not sent yet, for observers."""
         ...
 
 

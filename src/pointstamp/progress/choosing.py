@@ -1,4 +1,4 @@
-"""Which broadcast the workers of a flow use: every one of them must come to the same answer by itself."""
+"""Choose the broadcast of a flow; every worker must choose the same."""
 
 from collections.abc import Sequence
 from math import isqrt
@@ -8,7 +8,7 @@ from pointstamp.errors import FlowError
 from pointstamp.progress.accumulating import BroadcastTree
 
 BroadcastKind: TypeAlias = Literal["direct", "accumulating"]
-"""To everybody at once, or along a tree of roots that add up."""
+"""To all workers at once, or along a tree of roots that accumulate."""
 
 BROADCAST_KINDS: Final = ("direct", "accumulating")
 
@@ -26,15 +26,15 @@ def check_broadcast(kind: str | None, flow: str) -> BroadcastKind | None:
         return "accumulating"
     known = " or ".join(f"'{each}'" for each in BROADCAST_KINDS)
     raise FlowError(
-        f"flow '{flow}' was given broadcast={kind!r}; it is {known}, or None, which leaves it to the number "
-        "of workers."
+        f"flow '{flow}': broadcast must be {known} or None, got {kind!r}. None chooses by the number of "
+        "workers."
     )
 
 
 def broadcast_tree(
     kind: BroadcastKind | None, workers: int, hosts: Sequence[int] | None = None
 ) -> BroadcastTree | None:
-    """The tree along which this many workers tell their progress; None if each tells all others.
+    """Return the broadcast tree for this many workers; None for the direct broadcast.
 
     ``hosts`` says where each worker runs. Where it is not known, neighbours in number make groups as many as
     they have members.

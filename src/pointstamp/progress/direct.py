@@ -1,4 +1,4 @@
-"""The broadcast of a full mesh: every worker tells every worker everything, at once."""
+"""The direct broadcast: every worker sends its progress to every worker."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,7 +13,7 @@ class DirectBroadcast:
 
     def __init__(self, worker: WorkerIndex, workers: int) -> None:
         if not 0 <= worker < workers:
-            raise ProgressError(f"worker {worker} cannot be one of {workers} workers, numbered from 0.")
+            raise ProgressError(f"worker must be a number from 0 to {workers - 1}, got {worker}.")
         self.worker = worker
         self.workers = workers
         self._pending = SignedMultiset()
@@ -48,14 +48,14 @@ class DirectBroadcast:
         """Nothing is held back."""
 
     def unsent(self) -> tuple[Change, ...]:
-        """What has gathered and was not sent yet."""
+        """Return the gathered changes that were not sent yet."""
         return tuple([Change(at, time, count) for (at, time), count in self._pending.items()])
 
     def receive(self, batch: ProgressBatch) -> tuple[Change, ...]:
         """Accept the next batch of its sender; a gap or a repetition raises ProgressError."""
         if not 0 <= batch.sender < self.workers:
             raise ProgressError(
-                f"worker {self.worker} received progress from worker {batch.sender}, but there are "
+                f"worker {self.worker} received progress from worker {batch.sender}, but the run has "
                 f"{self.workers} workers."
             )
         expected = self._expected[batch.sender]

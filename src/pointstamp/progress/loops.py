@@ -1,4 +1,4 @@
-"""The work of the tracker inside of a loop: which times have changed where, and what is taken next.
+"""The tracker's inner loops: changed times and the next work item.
 
 A component with cycles takes its work in a linear extension of could-result-in: the coordinates of a time
 alternate with the positions of its port (``pointstamp.topology.levels``). In a loop that has no other loop in

@@ -1,4 +1,4 @@
-"""Pointstamps and changes to their counts: the words of the progress protocol.
+"""Pointstamps and changes to their counts.
 
 A pointstamp is a time at a port: "there is a message at this input", "this output may still send" (Abadi &
 Isard 2015; Brun et al. 2021, section 2). Messages are counted, not rows. Progress between workers is
@@ -24,7 +24,7 @@ class Pointstamp(NamedTuple):
 
 
 class Change(NamedTuple):
-    """How the count of one pointstamp changed."""
+    """A change of the count of one pointstamp."""
 
     location: Location
     time: Time

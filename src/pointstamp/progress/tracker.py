@@ -1,4 +1,4 @@
-"""The tracker: counts of pointstamps in, the frontier of every port out, incrementally.
+"""The tracker: from counts of pointstamps to frontiers of ports, incrementally.
 
 This is local propagation (Brun et al. 2021, section 5). For each port it holds the *occurrences*, the
 counted pointstamps there, and the *implications*, what the occurrences anywhere imply for it: its own
@@ -114,8 +114,8 @@ class Tracker:
         """The frontier of a port as it is after the last propagation; do not keep or change the list."""
         if not self._readable:
             raise ProgressError(
-                f"the frontier of {self.graph.describe(location)} was read before or during a propagation; "
-                "frontiers are read between propagations only."
+                f"the frontier of {self.graph.describe(location)} was read before or during a "
+                "propagation. Read frontiers between propagations only."
             )
         return self._implications[location].frontier
 
@@ -148,7 +148,7 @@ class Tracker:
         return dict(self._occurrences[location].counts)
 
     def count(self, location: Location, time: Time) -> int:
-        """How often one pointstamp is counted; less than zero for a while is legal."""
+        """Return the count of one pointstamp; temporarily negative counts are legal."""
         return self._occurrences[location].counts.get(time, 0)
 
     def is_complete(self) -> bool:

@@ -1,8 +1,8 @@
-"""One worker's view of progress: a broadcast and a tracker, joined as in the combined tracker.
+"""One worker's view of progress: a broadcast combined with a tracker.
 
 Every output starts with one capability per worker at the least time of its domain, and every worker knows
-it: the counts begin with the number of workers, and nobody reports that start (Brun et al. 2021,
-section 6). A worker's own changes reach its tracker through its own batches, like everybody else's.
+it: the counts begin with the number of workers, and no worker reports that start (Brun et al. 2021, section
+6). A worker's own changes reach its tracker through its own batches, like the others'.
 
 This is a state machine without I/O: whoever drives it carries the batches from ``flush`` to ``receive``.
 """
@@ -19,7 +19,7 @@ from pointstamp.topology.ports import Location, SourcePort
 
 
 class ProgressView:
-    """What one worker knows of the progress of all; changed by the worker that owns it."""
+    """One worker's view of the progress of all; changed by that worker."""
 
     def __init__(
         self, graph: OperatorGraph, worker: WorkerIndex, workers: int, *, tree: BroadcastTree | None = None
@@ -45,7 +45,7 @@ class ProgressView:
         return self._broadcast.flush()
 
     def receive(self, batch: ProgressBatch) -> bool:
-        """Apply a batch to the counts; False if it is only on its way to others.
+        """Apply a batch to the counts; return False if it is only forwarded.
 
         Frontiers move at the next ``propagate``.
         """
@@ -60,7 +60,7 @@ class ProgressView:
         return self._broadcast.has_relay()
 
     def unsent(self) -> tuple[Change, ...]:
-        """What this worker has done and told nobody yet."""
+        """Return this worker's changes that were not sent yet."""
         return self._broadcast.unsent()
 
     def propagate(self) -> list[Location]:
@@ -72,7 +72,7 @@ class ProgressView:
 
 
 def initial_changes(graph: OperatorGraph, workers: int) -> list[Change]:
-    """The counts that everybody starts with: at each output, one least time for each worker."""
+    """The initial counts of all workers: at each output, one least time for each worker."""
     return [
         Change(Location(number), graph.domains[number].minimum(), workers)
         for number, port in enumerate(graph.ports)

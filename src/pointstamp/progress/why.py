@@ -1,4 +1,4 @@
-"""Why is this frontier where it is? The pointstamps that hold it back, and the way from there to here.
+"""Explain a frontier: the pointstamps that hold it back, and their paths.
 
 An element f of a port's frontier stands there because some counted pointstamp (p, t) has a path summary s
 to the port with s(t) = f. ``holders`` names each such pointstamp with a shortest such path, which is all

@@ -40,8 +40,8 @@ class WideSum(ExactSum):
         high, low = (pc.struct_field(values, name) for name in ("high", "low"))
         if high.null_count or low.null_count:
             raise FlowError(
-                f"'{self.column}' sums more rows of one key than can be summed before the workers, which are "
-                "two thousand million. Run the flow with push=False."
+                f"'{self.column}': a sum that is computed by Spark has at most two thousand million rows "
+                "per key. Run the flow with push=False."
             )
         lower = low.to_numpy()
         np.add.at(state["limb0"], slots, lower & _LOW_HALF)

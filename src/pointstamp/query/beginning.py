@@ -27,8 +27,8 @@ from pointstamp.query.mission import Mission
 from pointstamp.query.queryspec import QuerySpec
 from pointstamp.query.savepoints import adopt_savepoint, check_savepoint
 from pointstamp.query.unneeded import remove_unneeded
-from pointstamp.sinks.port import Publisher, Sink, begin_output
-from pointstamp.sources.port import Position, Source, Unit
+from pointstamp.sinks.port import Publisher, Sink, begin_output, complete_sink
+from pointstamp.sources.port import Position, Source, Unit, complete_source
 
 _log = logging.getLogger("pointstamp.query")
 
@@ -68,14 +68,14 @@ class Beginning:
                 if node.idle_seconds is not None and not spec.waits_for_silent
             },
             shares={
-                name: source.share_of_tick
+                name: complete_source(source).share_of_tick
                 for name, source in spec.sources.items()
-                if hasattr(source, "share_of_tick") and spec.tick_every_seconds is None
+                if spec.tick_every_seconds is None
             },
             lanes={
-                name: source.lanes(self.ledger.positions[name])
+                name: lanes
                 for name, source in spec.sources.items()
-                if hasattr(source, "lanes")
+                if (lanes := complete_source(source).lanes(self.ledger.positions[name])) is not None
             },
         )
 
@@ -143,8 +143,7 @@ def begin_generation(
 
 def _staging(spec: QuerySpec) -> Sink:
     """The sink, which stages in the checkpoint if it has no other place."""
-    staging_in = getattr(spec.sink, "staging_in", None)
-    return spec.sink if staging_in is None else staging_in(spec.storage)
+    return complete_sink(spec.sink).staging_in(spec.storage)
 
 
 def checked_shape(spec: QuerySpec, journal: Journal[Entry]) -> FlowShape | None:
@@ -163,10 +162,9 @@ def checked_shape(spec: QuerySpec, journal: Journal[Entry]) -> FlowShape | None:
 def found_again(source: Source, ledger: Ledger, name: str) -> tuple[Position, list[Unit]]:
     """Units on which a promise rests, of a source that would find others; and the position after them."""
     position, promises = ledger.positions[name], ledger.promises.get(name)
-    units_named = getattr(source, "units_named", None)
-    if promises is None or units_named is None:
+    units = None if promises is None else complete_source(source).units_named(position, promises.waited_for)
+    if units is None:
         return position, []
-    units: list[Unit] = units_named(position, promises.waited_for)
     for unit in units:
         position = source.after(position, unit)
     return position, units

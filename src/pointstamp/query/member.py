@@ -49,8 +49,8 @@ from pointstamp.running.messages import (
     TickRead,
 )
 from pointstamp.running.posting import DRIVER, unfit
-from pointstamp.sinks.port import Staged
-from pointstamp.sources.port import Part
+from pointstamp.sinks.port import Staged, complete_writer
+from pointstamp.sources.port import Part, complete_source
 from pointstamp.topology.domain import Time
 from pointstamp.topology.ports import Location, Target
 from pointstamp.worker.lineage import LINEAGE, end_copy
@@ -86,7 +86,7 @@ class Member:
         self.number = worker
         self._tell = tell
         self._scribe = scribe
-        self._writer = mission.sink.writer(worker, mission.generation)
+        self._writer = complete_writer(mission.sink.writer(worker, mission.generation))
         restored = mission.restored(worker)
         self._restored_epoch = -1 if restored is None else restored.epoch
         self.worker = Worker(
@@ -231,8 +231,8 @@ class Member:
 
     def _count_skipped(self, name: str, part: Part, tick: Tick) -> None:
         """Ask a source that may leave rows out how many of a part these were."""
-        skipped = getattr(self.mission.sources[name], "skipped", None)
-        if skipped is not None and (count := skipped(part)) and tick.open_from > self._restored_epoch:
+        count = complete_source(self.mission.sources[name]).skipped(part)
+        if count and tick.open_from > self._restored_epoch:
             _add(self.rows_skipped, name, count)
             _add(self._counts_of(tick.open_from).skipped, name, count)
 
@@ -341,10 +341,9 @@ class Member:
 
     def _stage_early(self, output: _Output) -> None:
         """Stage each epoch by itself: it is not known yet which of them are saved together."""
-        stage = getattr(self._writer, "stage_early", self._writer.stage)
         for name, epochs in output.items():
             for epoch, batches in epochs.items():
-                self._staged.extend(stage(name, {epoch: batches}))
+                self._staged.extend(self._writer.stage_early(name, {epoch: batches}))
 
     def _save(self, snapshot: WorkerSnapshot) -> None:
         while self._last_epochs and self._last_epochs[0][1] <= snapshot.epoch:

@@ -62,6 +62,8 @@ class Roster(msgspec.Struct, frozen=True, tag=True):
 
     round: int
     addresses: list[Address]
+    hosts: list[str]
+    """The host of each worker, in the same order, as the worker names it."""
 
 
 class Dismissed(msgspec.Struct, frozen=True, tag=True):
@@ -128,6 +130,10 @@ class Rendezvous:
         """How many partitions have a task that is connected."""
         return len(self._candidates)
 
+    def has_settled(self, now_seconds: float) -> bool:
+        """Whether no task has registered or left for so long that no more are expected soon."""
+        return now_seconds - self._changed_seconds >= self._settle_seconds
+
     def needs(self) -> str:
         """Describe what the rendezvous waits for, as the end of a sentence."""
         of = f"{self.registered} of {self.wish} workers have started"
@@ -136,7 +142,7 @@ class Rendezvous:
 
     def register(self, connection: int, hello: Register, now_seconds: float) -> list[Sent]:
         """Take note of a task; a second attempt of a connected one waits without an answer."""
-        wrong = self._unlike(hello)
+        wrong = version_mismatch(self._versions, hello.versions, hello.host)
         if wrong is not None:
             self.refusal = self.refusal or wrong
             return [Sent(connection, Dismissed(wrong))]
@@ -160,7 +166,7 @@ class Rendezvous:
         if any(each.address is None for each in seated):
             return []
         addresses = [each.address for each in seated if each.address is not None]
-        self.roster = Roster(self._round, addresses)
+        self.roster = Roster(self._round, addresses, [each.hello.host for each in seated])
         unneeded = [each for each in self._candidates.values() if each.number is None]
         for each in unneeded:
             del self._candidates[each.connection]
@@ -204,21 +210,10 @@ class Rendezvous:
 
     # Inside.
 
-    def _unlike(self, hello: Register) -> str | None:
-        for package, needed in self._versions.items():
-            if hello.versions.get(package) != needed:
-                return (
-                    f"the driver runs {package} {needed}, and a worker on host '{hello.host}' runs "
-                    f"{hello.versions.get(package)}; driver and executors need the same version. Install one "
-                    "environment on all of them, or ship one with spark.archives."
-                )
-        return None
-
     def _seat(self, now_seconds: float) -> list[Sent]:
         if self._is_seated or self.roster is not None:
             return []
-        has_settled = now_seconds - self._changed_seconds >= self._settle_seconds
-        if self.registered < (self._least if has_settled else self.wish):
+        if self.registered < (self._least if self.has_settled(now_seconds) else self.wish):
             return []
         self._round += 1
         self._is_seated = True
@@ -233,3 +228,15 @@ class Rendezvous:
     def _seated(self) -> list[_Candidate]:
         seated = [each for each in self._candidates.values() if each.number is not None]
         return sorted(seated, key=lambda each: each.number or 0)
+
+
+def version_mismatch(needed: Mapping[str, str], found: Mapping[str, str], host: str) -> str | None:
+    """Describe the first package whose version on a worker's host is not the driver's; None if all are."""
+    for package, version in needed.items():
+        if found.get(package) != version:
+            return (
+                f"the driver runs {package} {version}, and a worker on host '{host}' runs "
+                f"{found.get(package)}; driver and executors need the same version. Install one environment "
+                "on all of them, or ship one with spark.archives."
+            )
+    return None

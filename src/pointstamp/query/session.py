@@ -45,7 +45,7 @@ from pointstamp.running.messages import (
     TickRead,
 )
 from pointstamp.running.posting import unfit
-from pointstamp.sources.port import Watch
+from pointstamp.sources.port import Watch, complete_watch
 from pointstamp.state.keeping import KeptRows
 from pointstamp.worker.lineage import LINEAGE, end_copy
 
@@ -94,7 +94,7 @@ class Session:
         self._timeline = Timeline(now_seconds) if timeline is None else timeline
         self._done_before = 0
         self._crew = crew
-        self._watches = watches
+        self._watches = {name: complete_watch(watch) for name, watch in watches.items()}
         self._workers = workers
         self._on_commit = on_commit
         self._on_ready = on_ready
@@ -138,14 +138,13 @@ class Session:
     def refresh(self) -> None:
         """Let every source look now for what is there, where it looks at intervals."""
         for watch in self._watches.values():
-            if (refresh := getattr(watch, "refresh", None)) is not None:
-                refresh()
+            watch.refresh()
 
     @property
     def is_refreshing(self) -> bool:
         """Whether a source has not yet returned what was there at the last refresh."""
         watches = [watch for name, watch in self._watches.items() if name not in self._ended]
-        return any(getattr(watch, "is_refreshing", False) for watch in watches)
+        return any(watch.is_refreshing for watch in watches)
 
     def wait(self, wake: int) -> None:
         """Wait for news, from a member, a source, or another thread."""
@@ -230,9 +229,9 @@ class Session:
         for name in [
             node.name for node in above if node.kind is NodeKind.INPUT and node.name in self._watches
         ]:
-            waits_for = getattr(self._watches[name], "waits_for", None)
+            waits_for = self._watches[name].waits_for()
             if name not in self._ended and waits_for is not None:
-                words.append(f"input '{name}' waits for {waits_for()}")
+                words.append(f"input '{name}' waits for {waits_for}")
         return words
 
     def finish(self) -> None:

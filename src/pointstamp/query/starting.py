@@ -16,7 +16,8 @@ from pointstamp.query.queryspec import QuerySpec, SavepointPlace
 from pointstamp.rows.epochcolumn import EpochColumn
 from pointstamp.running.feeding import EpochColumns, epoch_columns
 from pointstamp.sinks.parquet import ParquetSink
-from pointstamp.sinks.port import Sink
+from pointstamp.sinks.port import Sink, complete_sink
+from pointstamp.sources.port import complete_source
 from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.port import Storage
 from pointstamp.storage.proving import check_exclusive
@@ -99,8 +100,7 @@ def sink_at(output: str | Sink) -> Sink:
 def check_sink(spec: QuerySpec) -> QuerySpec:
     """Let the sink refuse outputs and places that it cannot work with now, before the query starts."""
     sink = spec.sink.for_query(spec.query_id, spec.schemas or spec.plan.output_schemas())
-    if hasattr(sink, "check_place"):
-        sink.check_place()
+    complete_sink(sink).check_place()
     return spec
 
 
@@ -141,8 +141,7 @@ def tick_seconds(
 def check_sources(sources: Mapping[str, Any]) -> None:
     """Let sources that can check themselves do it now: a mistake should not be tried again and again."""
     for source in sources.values():
-        if hasattr(source, "check"):
-            source.check()
+        complete_source(source).check()
 
 
 def listed(names: Iterable[str]) -> str:

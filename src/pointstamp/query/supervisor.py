@@ -50,6 +50,7 @@ from pointstamp.query.totals import total_kept
 from pointstamp.query.unneeded import remove_unneeded
 from pointstamp.query.upkeep import Upkeep
 from pointstamp.running.messages import InCall
+from pointstamp.sinks.port import complete_sink
 from pointstamp.sources.port import Unit, Watch
 
 _log = logging.getLogger("pointstamp.query")
@@ -93,7 +94,7 @@ class Supervisor:
         self.recovery_seconds: list[float] = []
         self._committed_seconds = monotonic()
         self._verified_before = 0
-        self.upkeep = Upkeep(getattr(spec.sink, "compactor", None), spec.plan.name)
+        self.upkeep = Upkeep(complete_sink(spec.sink).compactor, spec.plan.name)
         self._looked_seconds = monotonic()
         self.timeline = Timeline()
         outputs = spec.plan.named(NodeKind.OUTPUT)

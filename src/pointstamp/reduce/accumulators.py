@@ -1,4 +1,4 @@
-"""What the built-in aggregates keep per key, and how rows change it: whole arrays at a time.
+"""State of the built-in aggregates, updated a complete array at a time.
 
 Each class follows ``pointstamp.reduce.aggregate.Accumulator`` for columns of one type. State is a set of
 numpy columns indexed by slot; the values that arrive are never null, for nulls have no part in an aggregate.
@@ -37,7 +37,7 @@ class SumTooLarge(Exception):  # noqa: N818 - it is caught and told with operato
 
 
 class Count:
-    """How many rows, or how many values that are not null."""
+    """Count rows, or values that are not null."""
 
     def empty(self) -> dict[str, Any]:
         """The state of a new key."""
@@ -262,7 +262,7 @@ class ObjectExtreme:
         self._merge(state, slots, pa.array(other["value"], self._compared))
 
     def state_types(self) -> dict[str, Any]:
-        """What the objects are, for whoever saves them."""
+        """The type of the saved objects."""
         return {"value": self._compared}
 
     def result(self, state: State) -> pa.Array:

@@ -1,10 +1,10 @@
-"""Aggregates as plain values: what a reduction is asked for, before it has met any rows.
+"""Aggregates as plain values, before they are bound to rows.
 
 An aggregate looks at a column or at an expression, and with ``where`` only at the rows for which a condition
 holds (SQL's ``filter``). What users write, ``ps.sum("amount")`` and the like, is in ``asking``.
 
-An aggregate of one's own is a function of the rows of a group, ``ps.aggregate(function, type)``, or, where
-groups are large and only grow, an object with the methods of ``Accumulator``. It works on whole arrays:
+A custom aggregate is a function of the rows of a group, ``ps.aggregate(function, type)``, or, where groups
+are large and only grow, an object with the methods of ``Accumulator``. It works on whole arrays:
 
 >>> class GeometricMean:
 ...     def __init__(self, column):
@@ -73,7 +73,7 @@ AggregateKind: TypeAlias = Literal[
 
 
 class Accumulator(Protocol):
-    """An aggregate of one's own over one column; to look at several, make one struct of them first.
+    """A custom aggregate over one column; to read several, make one struct of them first.
 
     The state of all keys is a set of numpy columns, kept and grown by the operator. A slot is the number of a
     key: its place in these columns. Only values that are not null arrive, and the result of a key that had
@@ -129,14 +129,16 @@ class Aggregate:
     def __post_init__(self) -> None:
         if self.kind not in get_args(AggregateKind):
             known = ", ".join(get_args(AggregateKind))
-            raise FlowError(f"there is no aggregate '{self.kind}'; there are {known}, and those of your own.")
+            raise FlowError(f"unknown aggregate '{self.kind}'. Choose one of {known}, or a custom one.")
         if self.column is None and self.kind != "count":
-            raise FlowError(f"the aggregate '{self.kind}' needs a column: {self.kind}('amount').")
+            raise FlowError(
+                f"the aggregate '{self.kind}' needs a column, got none. Write {self.kind}('amount')."
+            )
         if self.column is not None and not isinstance(self.column, str | Expression):
             raise FlowError(
-                f"the aggregate '{self.kind}' needs the name of a column or an expression, "
-                f"{self.kind}('amount') or {self.kind}(ps.col('price') * 2), but was given "
-                f"{type(self.column).__name__} {self.column}."
+                f"the aggregate '{self.kind}' needs the name of a column or an expression, got "
+                f"{type(self.column).__name__} {self.column}. Write {self.kind}('amount') or "
+                f"{self.kind}(ps.col('price') * 2)."
             )
         check_where(self.kind, self.where)
 
@@ -148,7 +150,7 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FunctionAggregate:
-    """An aggregate of one's own: what a function makes of all rows of a group."""
+    """A custom aggregate: what a function returns for all rows of a group."""
 
     function: Callable[[pa.RecordBatch], Any]
     type: pa.DataType
@@ -162,13 +164,13 @@ class FunctionAggregate:
 
 
 Aggregation: TypeAlias = Aggregate | FunctionAggregate | Accumulator
-"""What ``reduce`` takes: a built-in aggregate or one's own."""
+"""What ``reduce`` takes: a built-in or custom aggregate."""
 
 
 def check_where(who: str, where: object) -> None:
-    """Refuse a condition that is no expression."""
+    """Reject a condition that is not an expression."""
     if where is not None and not isinstance(where, Expression):
         raise FlowError(
-            f"the aggregate '{who}' needs an expression for where=, such as ps.col('price') > 1, but was "
-            f"given {type(where).__name__} {where!r}."
+            f"the aggregate '{who}': where= must be an expression such as ps.col('price') > 1, got "
+            f"{type(where).__name__} {where!r}. Write one."
         )

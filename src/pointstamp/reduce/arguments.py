@@ -1,4 +1,4 @@
-"""The columns that a reduction looks at: its keys, and one for each different argument of its aggregates.
+"""The columns that a reduction reads: keys and distinct arguments.
 
 What an aggregate looks at is a column of the rows, or is made one before rows are brought together by key: so
 less is sent and kept, and whoever aggregates knows columns only. A condition makes the argument null where it
@@ -31,7 +31,7 @@ class Arguments:
         return column
 
     def made(self, expression: Expression) -> str:
-        """A column that is worked out; its name is one that no column of a user may have."""
+        """A computed column, under a reserved name."""
         name = f"__{len(self.columns)} {expression}"
         self.columns[name] = expression
         return name

@@ -1,4 +1,4 @@
-"""The aggregates that users ask for by name: ``ps.sum("amount")``, ``ps.max_by("id", "price")``, and others.
+"""Constructors of aggregates: ``ps.sum("amount")``, ``ps.max_by("id", "price")`` and others.
 
 They follow SQL, with PySpark's names: nulls have no part in them, ``count()`` counts rows and ``count("x")``
 the values that are not null, and an aggregate of nothing is null but for counts and collections. Sums of
@@ -23,12 +23,12 @@ from pointstamp.rows.ddl import parse_ddl
 
 
 def count(column: str | Expression | None = None, *, where: Expression | None = None) -> Aggregate:
-    """How many rows a key has, or how many values of a column that are not null."""
+    """Count the rows of a key, or the values of a column that are not null."""
     return Aggregate("count", column, where=where)
 
 
 def count_distinct(column: str | Expression, *, where: Expression | None = None) -> Aggregate:
-    """How many different values a column has, null not counted."""
+    """Count the distinct values of a column that are not null."""
     return Aggregate("count_distinct", column, where=where)
 
 
@@ -76,7 +76,7 @@ def first(column: str | Expression, by: str | Iterable[str], *, where: Expressio
 
 
 def last(column: str | Expression, by: str | Iterable[str], *, where: Expression | None = None) -> Aggregate:
-    """The value of a column in the last row in an order, said as for ``first``."""
+    """Return the value of a column in the last row of an order, as in ``first``."""
     return _in_order("last", column, by, where)
 
 
@@ -94,8 +94,8 @@ def quantile(column: str | Expression, fraction: float, *, where: Expression | N
     given: object = fraction
     if not isinstance(given, int | float) or not 0 <= given <= 1:
         raise FlowError(
-            f"the aggregate 'quantile' needs a fraction from 0 to 1, such as quantile('price', 0.9), but was "
-            f"given {fraction!r}."
+            f"the aggregate 'quantile' needs a fraction from 0 to 1, got {fraction!r}. Write "
+            "quantile('price', 0.9)."
         )
     return Aggregate("quantile", column, where=where, fraction=float(fraction))
 
@@ -169,13 +169,13 @@ def aggregate(
     who = "the aggregate of your own"
     if not callable(function):
         raise FlowError(
-            f"{who} needs a function from the rows of a group to a value, but was given {function!r}."
+            f"{who} needs a function from the rows of a group to a value, got {function!r}. Give a function."
         )
     for column in columns:
         if not isinstance(column, str):
             raise FlowError(
-                f"{who} takes names of columns after its type, but was given {column}. Make a column of it "
-                "first, with with_columns."
+                f"{who} takes names of columns after its type, got {column}. Make a column of it first, "
+                "with with_columns."
             )
     check_where("aggregate", where)
     wanted = type if isinstance(type, pa.DataType) else parse_ddl(f"value {type}").field(0).type
@@ -187,8 +187,8 @@ def _chosen_by(
 ) -> Aggregate:
     if not isinstance(by, str | Expression):
         raise FlowError(
-            f"the aggregate '{kind}' needs a column or an expression to compare, {kind}('id', 'price'), but "
-            f"was given {by!r}."
+            f"the aggregate '{kind}' needs a column or an expression to compare, got {by!r}. Write "
+            f"{kind}('id', 'price')."
         )
     return Aggregate(kind, column, by, where)
 
@@ -199,7 +199,6 @@ def _in_order(
     order = (by,) if isinstance(by, str) else () if isinstance(by, Expression) else tuple(by)
     if not order or not all(isinstance(each, str) for each in order):
         raise FlowError(
-            f"the aggregate '{kind}' needs an order, such as {kind}('price', by=['at', 'id desc']), but was "
-            f"given {by}."
+            f"the aggregate '{kind}' needs an order, got {by}. Write {kind}('price', by=['at', 'id desc'])."
         )
     return Aggregate(kind, column, order, where)

@@ -1,7 +1,7 @@
-"""How a stream accumulates an aggregate: the accumulator and the result's type, for a column of some type.
+"""Bind an aggregate to a column type: its accumulator and result type.
 
 Streams accumulate what can be brought together from parts: ``count``, ``sum``, ``min``, ``max``, ``mean`` and
-accumulators of one's own. Everything else is asked of whole groups, and not here.
+custom accumulators. All other aggregates need complete groups and are computed elsewhere.
 """
 
 from collections.abc import Callable
@@ -36,24 +36,24 @@ def bind(who: str, name: str, aggregation: Aggregation, schema: pa.Schema) -> Bo
     lacking = [each for each in _ACCUMULATOR if not hasattr(aggregation, each)]
     if not isinstance(aggregation, Aggregate) and lacking:
         raise FlowError(
-            f"{who}: '{name}' needs an aggregate, such as ps.sum('amount') or an object of your own with "
-            f"{', '.join(_ACCUMULATOR)}, but was given {type(aggregation).__name__} {aggregation!r}."
+            f"{who}: '{name}' needs an aggregate, got {type(aggregation).__name__} {aggregation!r}. Write "
+            f"one such as ps.sum('amount'), or an object with {', '.join(_ACCUMULATOR)}."
         )
     assert not isinstance(aggregation, FunctionAggregate), f"{who}: '{name}' is one of whole groups"
     column = aggregation.column
-    assert not isinstance(column, Expression), f"{who}: the argument of '{name}' is no column yet"
+    assert not isinstance(column, Expression), f"{who}: the argument of '{name}' is not a column yet"
     if column is None:
         return Bound(None, pa.int64(), Count(), 0)
     if column not in schema.names:
         have = ", ".join(f"'{field.name}' {field.type}" for field in schema)
-        raise SchemaError(f"{who}: '{name}' needs the column '{column}'; there are {have}.")
+        raise SchemaError(f"{who}: '{name}' needs the column '{column}', got {have}. Name one of these.")
     kind = plain_type(schema.field(column).type)
     if isinstance(aggregation, Aggregate):
         bound = _BINDERS[aggregation.kind](column, kind)
         if bound is None:
             raise SchemaError(
-                f"{who}: '{name}' is {aggregation}, but {column} is {kind}, which has no "
-                f"{aggregation.kind}. Aggregate another column, or cast this one first."
+                f"{who}: '{name}' is {aggregation}, but {aggregation.kind} is not defined for {column}, "
+                f"which is {kind}. Aggregate another column, or cast this one first."
             )
         return bound
     try:

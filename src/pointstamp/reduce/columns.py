@@ -1,4 +1,4 @@
-"""The columns of an aggregate's state as Arrow arrays, and back, bit for bit.
+"""Convert the state of an aggregate to Arrow arrays and back, exactly.
 
 Numbers are Arrow numbers. What numpy has and Arrow has not (long doubles, complex numbers) is stored as the
 bytes of each value. Python objects need more care: an accumulator may say in ``state_types`` what they are,
@@ -37,7 +37,7 @@ class ColumnCodec(Protocol):
 
 
 def codecs_of(accumulator: Any, columns: Mapping[str, Column]) -> dict[str, ColumnCodec]:  # noqa: ANN401
-    """How each column of an accumulator's state is saved."""
+    """Return how each column of an accumulator's state is saved."""
     types_of = getattr(accumulator, "state_types", None)
     declared = {} if types_of is None else types_of()
     return {name: _codec_of(column.dtype, declared.get(name, Any)) for name, column in columns.items()}
@@ -96,8 +96,8 @@ class _ArrowObjects:
             return pa.array(column, self.kind)
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise FlowError(
-                f"{who} is declared in state_types() as {self.kind}, but holds something else: {error}. "
-                "Declare the type of what it holds."
+                f"{who} is declared in state_types() as {self.kind}, but holds another type: {error}. "
+                "Declare the type of its value."
             ) from error
 
     def from_arrow(self, who: str, array: pa.Array) -> Column:

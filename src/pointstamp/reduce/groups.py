@@ -1,4 +1,4 @@
-"""State by key: the keys seen so far, and for each aggregate a set of growing columns indexed by slot.
+"""State by key: an index of keys, and state columns by slot.
 
 ``Groups`` is that state, for one time or for all times so far. ``TimeRows`` holds what has come of one time:
 its groups, and a few rows that have not been folded into them yet. All of it is plain arrays.
@@ -34,7 +34,7 @@ _SAVED_ROWS_MAX: Final = 262_144
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """What is to be computed, of which columns, and the schema of the result."""
+    """The computation of a reduction: keys, aggregates, columns and the result schema."""
 
     keys: tuple[str, ...]
     bound: Mapping[str, Bound]
@@ -121,8 +121,8 @@ class Groups:
         expected = self._saved_schema()
         if table.schema != expected:
             raise RecoveryError(
-                f"operator '{operator}' needs saved groups with {_shown(expected)}, but the saved ones "
-                f"have {_shown(table.schema)}. Resume with the aggregates that were saved, or begin without "
+                f"operator '{operator}' needs saved groups with {_shown(expected)}, got "
+                f"{_shown(table.schema)}. Resume with the aggregates that were saved, or start without "
                 "the snapshot."
             )
         for batch in table.to_batches():
@@ -138,7 +138,7 @@ class Groups:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _saved_schema(self) -> pa.Schema:
-        """The key columns, and under the name of each aggregate, which is no key's, its state."""
+        """The key columns, and the state of each aggregate under its name, which is not a key's."""
         keys = [self.reduction.result.field(key) for key in self.reduction.keys]
         return pa.schema([*keys, *(pa.field(name, state.saved_type) for name, state in self.states.items())])
 
@@ -153,7 +153,7 @@ class Groups:
 
 
 class TimeRows:
-    """What has come of one time; small batches wait, so that they are folded together."""
+    """The rows of one time; small batches wait and are folded together."""
 
     def __init__(self, reduction: Reduction) -> None:
         self.groups: Groups | None = None

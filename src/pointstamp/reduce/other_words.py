@@ -1,4 +1,4 @@
-"""The words that other libraries have for aggregates and functions in an order, and the word for it here."""
+"""Names of aggregates and window functions in other libraries, and ours."""
 
 from typing import Final
 
@@ -24,7 +24,7 @@ HERE: Final[dict[str, str]] = {
 
 
 def no_such_name(name: str, known: list[str]) -> str:
-    """The words for a user who has asked the package for something that it does not have."""
+    """Return the message for a name that the package does not have."""
     if name in HERE:
         return f"pointstamp has no {name!r}; here that is {HERE[name]}."
     return f"pointstamp has no {name!r}; it has {', '.join(known)}."

@@ -1,4 +1,4 @@
-"""Reductions by key: per time, or running over all times so far.
+"""Reductions by key, per time or running over all times.
 
 Both take part in progress the same way: rows are taken in as they come, the operator asks to be notified of
 their time, and sends nothing before that time is complete. What is kept of a time is one state per distinct
@@ -38,19 +38,19 @@ def reduced_schema(
     for key in keys:
         if key not in schema.names:
             have = ", ".join(f"'{field.name}' {field.type}" for field in schema)
-            raise SchemaError(f"{who} needs the key column '{key}'; there are {have}.")
+            raise SchemaError(f"{who} needs the key column '{key}', got {have}. Name one of these.")
         codec_of(schema.field(key), KeyIndex)
         fields.append(schema.field(key))
     for name, aggregation in aggregates.items():
         fields.append(pa.field(name, bind(who, name, aggregation, schema).result_type))
     names = [field.name for field in fields]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise SchemaError(f"{who} would have the column '{twice[0]}' twice. Name the aggregate differently.")
+        raise SchemaError(f"{who}: the column '{twice[0]}' already exists. Give the aggregate another name.")
     return pa.schema(fields)
 
 
 class WindowedReduce:
-    """The aggregates of each time by itself: sent when the time is complete, and then forgotten."""
+    """Aggregates each time separately: emitted when the time is complete, then freed."""
 
     keeps: ClassVar = "nothing after an epoch; a change costs its rows"
 

@@ -1,4 +1,4 @@
-"""The state of one aggregate for all keys: numpy columns indexed by slot, which grow as keys come.
+"""The state of one aggregate for all keys, in growing numpy columns.
 
 ``KeyStates`` lets an accumulator change them, says which keys a change has changed, makes results in the type
 that was promised, and saves and restores them. It knows slots, not keys.
@@ -61,7 +61,7 @@ class KeyStates:
         return {name: column[slots] for name, column in self.columns.items()}
 
     def differ(self, slots: Slots, before: State) -> npt.NDArray[np.bool_]:
-        """Where these slots have another state than before."""
+        """Return which slots have changed."""
         differ = np.zeros(len(slots), np.bool_)
         for name, old in before.items():
             new = self.columns[name][slots]
@@ -136,7 +136,10 @@ def _fitted(made: Any, wanted: pa.DataType, size: int, who: str) -> pa.Array:  #
         fitted = made if isinstance(made, pa.Array) else pa.array(made, wanted)
         fitted = fitted if fitted.type == wanted else fitted.cast(wanted)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise SchemaError(f"{who} promised {wanted}, but made something else: {error}") from error
+        raise SchemaError(f"{who} must return {wanted}, got another type: {error}") from error
     if len(fitted) != size:
-        raise SchemaError(f"{who} must make one result for each of {size} keys, but made {len(fitted)}.")
+        raise SchemaError(
+            f"{who} must return one result for each of {size} keys, got {len(fitted)}. "
+            "Return one per key, in their order."
+        )
     return fitted

@@ -1,4 +1,4 @@
-"""Columns of whole numbers and of bytes, made without pandas.
+"""Build integer and binary columns without pandas.
 
 pyarrow imports pandas when it is first asked to make an array or a scalar, be it of a list or of a numpy
 array, and that takes a process most of a second. What a run itself makes (epochs, reports, packed rows) is
@@ -38,8 +38,8 @@ def binaries(values: Sequence[bytes]) -> pa.Array:
     offsets = np.cumsum([0, *map(len, values)], dtype=np.int64)
     if offsets[-1] > _BYTES_MAX:
         raise SchemaError(
-            f"one batch has {offsets[-1]} bytes, but Arrow's binary column holds at most {_BYTES_MAX}. Send "
-            "smaller batches; the size of Spark's is set with spark.sql.execution.arrow.maxRecordsPerBatch."
+            f"a binary column of Arrow holds at most {_BYTES_MAX} bytes, got a batch with {offsets[-1]}. "
+            "Send smaller batches; for Spark set spark.sql.execution.arrow.maxRecordsPerBatch."
         )
     buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(b"".join(values))]
     return pa.Array.from_buffers(pa.binary(), len(values), buffers)

@@ -1,4 +1,4 @@
-"""Spark's schema strings, read and written without Spark: ``"src long, dst long"`` to Arrow and back.
+"""Parse and print Spark schema strings without Spark: ``"src long, dst long"``.
 
 The grammar is that of Spark's own parser (a list of ``name type [NOT NULL] [COMMENT '...']``, with an
 optional colon after the name, names with odd characters in backquotes), and the Arrow types are those that
@@ -95,7 +95,7 @@ def to_ddl(schema: pa.Schema) -> str:
 
 
 def type_to_ddl(data_type: pa.DataType, where: str = "a value") -> str:
-    """The name of a type in DDL; refused where DDL has none, with ``where`` in the message."""
+    """Return the DDL name of a type; SchemaError with ``where`` if there is none."""
     if (name := _NAME_BY_TYPE.get(data_type)) is not None:
         return name
     if pa.types.is_decimal128(data_type) and 0 <= data_type.scale <= data_type.precision:
@@ -108,8 +108,8 @@ def type_to_ddl(data_type: pa.DataType, where: str = "a value") -> str:
     if pa.types.is_struct(data_type):
         return f"struct<{_fields_to_ddl(list(data_type), ': ', where + '.')}>"
     raise SchemaError(
-        f"'{where}' has the type {data_type}, for which a schema string has no name. "
-        f"Cast it to one of: {_KNOWN}."
+        f"'{where}' has the type {data_type}, which a schema string cannot express. Cast it to one of: "
+        f"{_KNOWN}."
     )
 
 
@@ -135,8 +135,8 @@ def _field_to_ddl(field: pa.Field, between: str, where: str) -> str:
 def _nullable_to_ddl(field: pa.Field, where: str) -> str:
     if not field.nullable:
         raise SchemaError(
-            f"'{where}' is never null, which a schema string cannot say of elements and map values. "
-            "Make it nullable, or keep the pyarrow.Schema itself."
+            f"'{where}' is not nullable, which a schema string cannot express for elements and map "
+            "values. Make it nullable, or use the pyarrow.Schema itself."
         )
     return type_to_ddl(field.type, where)
 
@@ -220,13 +220,13 @@ class _Parser:
         raise self.error("a type", token, f" Known types: {_KNOWN}.")
 
     def array_type(self) -> pa.DataType:
-        """What follows ``array<``; the field has the name that Spark gives it."""
+        """Parse the rest after ``array<``; the element has Spark's name."""
         element = self.data_type()
         self.needs_mark(">", "'>' after the type of the elements")
         return pa.list_(pa.field("element", element))
 
     def map_type(self) -> pa.DataType:
-        """What follows ``map<``; keys are never null."""
+        """Parse the rest after ``map<``; keys are not nullable."""
         token = self.tokens[self.at]
         key = self.data_type()
         if pa.types.is_null(key):
@@ -237,7 +237,7 @@ class _Parser:
         return pa.map_(pa.field("key", key, nullable=False), pa.field("value", value))
 
     def struct_type(self) -> pa.DataType:
-        """What follows ``struct<``, which may have no fields."""
+        """Parse the rest after ``struct<``, which may have no fields."""
         if self.takes_mark(">"):
             return pa.struct([])
         fields = self.fields()
@@ -245,7 +245,7 @@ class _Parser:
         return pa.struct(fields)
 
     def decimal_type(self) -> pa.DataType:
-        """What follows ``decimal``: nothing for (10,0), or the digits in all and after the point."""
+        """Parse precision and scale after ``decimal``; default: (10,0)."""
         precision, scale = 10, 0
         if self.takes_mark("("):
             token = self.tokens[self.at]

@@ -1,4 +1,4 @@
-"""A column of an input whose values are the epochs of its rows.
+"""Input columns that hold the epochs of their rows.
 
 All readers of inputs (in this process, in a member of a query, in a task that packs for Spark's shuffle) ask
 here what to read and which rows belong to which epoch, so that the answer is the same everywhere. A column
@@ -65,16 +65,16 @@ EpochColumn: TypeAlias = str | EventEpochs
 
 
 def check_declared(schema: pa.Schema, column: EpochColumn, who: str) -> None:
-    """Refuse an epoch column that is declared as anything but an integer."""
+    """Reject an epoch column that is not declared as an integer."""
     if isinstance(column, str) and column in schema.names:
         check_type(schema.field(column).type, column, who)
 
 
 def check_type(given: pa.DataType, column: str, who: str) -> None:
-    """Refuse an epoch column whose values are not integers."""
+    """Reject an epoch column whose values are not integers."""
     if not pa.types.is_integer(given):
         raise SchemaError(
-            f"{who}: the epoch column '{column}' must be an integer but is {given}. {_way_out(given, column)}"
+            f"{who}: the epoch column '{column}' must be an integer, got {given}. {_way_out(given, column)}"
         )
 
 
@@ -123,12 +123,20 @@ def by_epoch(
 
 def _distinct(epochs: Any, column: str, who: str) -> list[int]:  # noqa: ANN401 - an array, in chunks or not
     if epochs.null_count:
-        raise SchemaError(f"{who}: the epoch column '{column}' has nulls; every row needs an epoch.")
+        raise SchemaError(
+            f"{who}: the epoch column '{column}' has nulls, but every row needs an epoch. "
+            "Fill or filter them."
+        )
     numbers: list[int] = sorted(pc.unique(epochs).to_pylist())
     if numbers and numbers[0] < 0:
-        raise SchemaError(f"{who} has a row of epoch {numbers[0]}; epochs begin at 0.")
+        raise SchemaError(
+            f"{who}: epochs must be 0 or more, got a row of epoch {numbers[0]}. Filter or shift such rows."
+        )
     if numbers and numbers[-1] > EPOCH_MAX:
-        raise SchemaError(f"{who} has a row of epoch {numbers[-1]}; epochs end at {EPOCH_MAX}.")
+        raise SchemaError(
+            f"{who}: epochs must be at most {EPOCH_MAX}, got a row of epoch {numbers[-1]}. "
+            "Filter or shift such rows."
+        )
     return numbers
 
 

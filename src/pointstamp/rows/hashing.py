@@ -1,4 +1,4 @@
-"""One published hash of key columns, which says where a row belongs.
+"""A documented hash of key columns, which assigns rows to workers.
 
 The hash of a value depends on the value alone: not on the process, the run, the Python version, the batch it
 came in, its slice or its encoding. Two workers that never met agree on where a key lives, and a worker that
@@ -30,7 +30,7 @@ The definition, version 1. Everything is unsigned 64-bit arithmetic that wraps::
     composite     one key column: the hash of its value; otherwise that of a struct of the key columns
 
 A change of this definition moves keys to other workers and makes saved state unreadable: it is a new version.
-It is fast and well spread, and it is no defence against somebody who chooses keys to collide.
+It is fast and well distributed, but does not protect against keys that are chosen to collide.
 
 With ``OTHER`` for P, with another NULL, and with s = 0 for decimals, the same definition is a second hash of
 the values of one type: what is alike in one is apart in the other, but for maps whose entries come in another
@@ -56,7 +56,7 @@ HashFunction: TypeAlias = Callable[[pa.Array, int], Hashes]
 
 _BASE: Final = 0xD6E8FEB86659FD93
 OTHER: Final = 0xA0761D6478BD642D
-"""Another P, for a second hash: odd, and apart from P by what is no multiple of 4."""
+"""Another P, for a second hash: odd, and its distance from P is not a multiple of 4."""
 _NAN_BITS: Final = np.uint64(0x7FF8000000000000)
 # The low k bytes of a word, for k from 0 to 8.
 _LOW_BYTES: Final = np.array([(1 << 8 * k) - 1 for k in range(9)], dtype=np.uint64)
@@ -81,9 +81,8 @@ def _column(batch: pa.RecordBatch, key: str) -> pa.Array:
         return batch.column(key)
     except KeyError:
         raise SchemaError(
-            f"rows are exchanged by the column '{key}', so exactly one column must have that name; the "
-            f"columns are {', '.join(map(repr, batch.schema.names))}. Exchange by another column, or rename "
-            "one."
+            f"rows are exchanged by the column '{key}', so exactly one column must have that name, got "
+            f"{', '.join(map(repr, batch.schema.names))}. Exchange by another column, or rename one."
         ) from None
 
 

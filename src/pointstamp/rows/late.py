@@ -1,4 +1,4 @@
-"""Late rows: those of an epoch before the one to which their input has been advanced.
+"""Late rows: rows of an epoch that their input has already passed.
 
 Whether a row is late is decided where rows are read, from what was promised when they were found. The input
 says what becomes of late rows: they are an error, or go to an output of their own, or are dropped; they are
@@ -29,13 +29,13 @@ def check_policy(name: str, late: str, late_output: str | None) -> None:
     """Raise FlowError unless this is a policy for the late rows of an input."""
     if late not in get_args(LatePolicy):
         raise FlowError(
-            f"input '{name}': late must be one of {', '.join(get_args(LatePolicy))}, but is {late!r}. "
-            "Choose one of these."
+            f"input '{name}': late must be one of {', '.join(get_args(LatePolicy))}, got {late!r}. Choose "
+            "one of these."
         )
     if late_output is not None and late != "output":
         raise FlowError(
-            f"input '{name}': late_output names the output for late rows, but late is {late!r}. Give "
-            "late='output', or leave late_output out."
+            f"input '{name}': late_output needs late='output', got late={late!r}. Give late='output', or "
+            "leave late_output out."
         )
 
 
@@ -47,8 +47,8 @@ def late_schema(declared: pa.Schema, name: str) -> pa.Schema:
     """
     if LATE_EPOCH in declared.names:
         raise FlowError(
-            f"input '{name}' declares a column '{LATE_EPOCH}', which is the name of the column that late "
-            "rows have for their epoch. Rename the column, or choose late='drop' or late='error'."
+            f"input '{name}' declares a column '{LATE_EPOCH}', which is reserved for the epoch of late "
+            "rows. Rename the column, or choose late='drop' or late='error'."
         )
     return declared.append(pa.field(LATE_EPOCH, pa.int64()))
 

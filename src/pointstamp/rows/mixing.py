@@ -1,4 +1,4 @@
-"""Splitmix64, of which every hash is made: of one word, or of all words of an array; and what undoes it."""
+"""The splitmix64 hash of words and arrays, and its inverse."""
 
 from typing import Final
 

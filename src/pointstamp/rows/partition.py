@@ -1,4 +1,4 @@
-"""Which worker a row belongs to, and the split of a batch by it."""
+"""Split a batch by the worker of each row."""
 
 from collections.abc import Sequence
 from typing import Final

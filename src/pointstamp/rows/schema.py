@@ -1,4 +1,4 @@
-"""A schema's promise about rows, kept at the border: rows that fit pass, others are rejected with an error.
+"""Check rows against a schema: accept, convert or reject them.
 
 ``fit`` brings one batch to a declared schema. Columns are found by name; a cast happens only where it keeps
 every value: by the two types alone for numbers (int32 to int64, never int64 to int32, so that a stream does
@@ -50,18 +50,18 @@ def as_schema(given: str | pa.Schema) -> pa.Schema:
         return parse_ddl(given)
     if not isinstance(given, pa.Schema):
         raise SchemaError(
-            "a schema must be a string like 'src long, dst long' or a pyarrow.Schema, but is "
+            "a schema must be a string like 'src long, dst long' or a pyarrow.Schema, got "
             f"{_kind(given)}. Write it as a string."
         )
     names: list[str] = given.names
     if not names:
-        raise SchemaError("a schema must have at least one column, but has none. Declare one.")
+        raise SchemaError("a schema must have at least one column, got none. Declare one.")
     if (twice := _twice(names)) is not None:
-        raise SchemaError(f"a schema must name each column once, but names '{twice}' twice. Rename one.")
+        raise SchemaError(f"a schema must name each column once, got '{twice}' twice. Rename one.")
     for field in given:
         if _has_view(field.type):
             raise SchemaError(
-                f"column '{field.name}' is declared as {field.type}, and Arrow cannot sort views by worker. "
+                f"column '{field.name}' cannot be declared as {field.type}, which Arrow cannot partition. "
                 "Declare string, binary or list; rows that arrive as views are cast."
             )
     return given
@@ -79,7 +79,7 @@ def fit(batch: pa.RecordBatch, schema: pa.Schema, who: str) -> pa.RecordBatch:
 
 
 def check_text(batch: pa.RecordBatch, who: str) -> None:
-    """Refuse text that is not UTF-8, which no reader of what is published would take."""
+    """Reject text that is not UTF-8, which readers of the output would reject."""
     for column, field in zip(batch.columns, batch.schema, strict=True):
         if _has_text(field.type):
             try:
@@ -104,14 +104,14 @@ def asked_for(column: str, kind: pa.DataType, by: str) -> pa.Field:
 
 
 def check_asked(names: Sequence[str], schema: pa.Schema, who: str) -> None:
-    """Refuse rows without a column that an option asks for, as text that name the option."""
+    """Reject rows without a column that an option names."""
     for field in schema:
         by = (field.metadata or {}).get(_ASKED)
         if by is not None and field.name not in names:
             option = by.decode()
             raise SchemaError(
-                f"{who}: {option} asks for the column '{field.name}', which is not there; the columns are "
-                f"{_named(names)}. Name one that all rows have, or leave {option} out."
+                f"{who}: {option} names the column '{field.name}', but the columns are {_named(names)}. "
+                f"Name one that all rows have, or leave {option} out."
             )
 
 
@@ -234,7 +234,7 @@ def _from_rows(
 
 def _from_values(values: Sequence[object], field: pa.Field, are_objects: bool, who: str) -> pa.Array:
     """A column of Python objects read as the declared type, or of a type that its values have already."""
-    needs = f"{who}: column '{field.name}' must be {field.type} but has"
+    needs = f"{who}: column '{field.name}' must be {field.type}, got"
     fix = "Convert it before sending, or declare another type."
     try:
         column = pa.array(
@@ -309,8 +309,8 @@ def _fit_array(array: pa.Array, field: pa.Field, where: str, nulls_above: int = 
     nulls = array.null_count - nulls_above
     if nulls and not field.nullable:
         raise SchemaError(
-            f"{where} must not be null but has {nulls} nulls in {len(array)} rows. "
-            "Fill or drop them before sending, or declare it without 'not null'."
+            f"{where} must not be null, got {nulls} nulls in {len(array)} rows. Fill or drop them before "
+            "sending, or declare it without 'not null'."
         )
     needed, came = field.type, array.type
     if came == needed:
@@ -325,13 +325,13 @@ def _fit_array(array: pa.Array, field: pa.Field, where: str, nulls_above: int = 
         elements = _fit_array(array.flatten(), needed.value_field, f"{where}, element")
         return pa.ListArray.from_arrays(_offsets(array), elements, type=needed)
     if not _keeps_every_value(came, needed):
-        raise SchemaError(f"{where} must be {needed} but is {came}. {_what_to_do(field, came)}")
+        raise SchemaError(f"{where} must be {needed}, got {came}. {_what_to_do(field, came)}")
     try:
         return array.cast(needed)
     except pa.ArrowInvalid as error:
         raise SchemaError(
-            f"{where} must be {needed} but is {came}, with values that do not fit: {error}. "
-            "Round or drop them before sending, or declare another type."
+            f"{where} must be {needed}, got {came} with values that do not fit: {error}. Round or drop "
+            "them before sending, or declare another type."
         ) from error
 
 
@@ -409,7 +409,7 @@ def _what_to_do(field: pa.Field, came: pa.DataType) -> str:
 def _not_rows(value: object, who: str) -> SchemaError:
     return SchemaError(
         f"{who}: rows must be a pyarrow RecordBatch or Table, a pandas or polars DataFrame, or a list of "
-        f"dicts, but {_kind(value)} was given. Convert them to one of these."
+        f"dicts, got {_kind(value)}. Convert them to one of these."
     )
 
 

@@ -1,4 +1,4 @@
-"""Columns that rows have and an input does not declare: an error, a warning, or ignored.
+"""Handle undeclared columns: reject, warn or ignore.
 
 A column that looks like the change of a row (``diff``, ``op``, ``_change_type``) is an error: without it a
 deletion would be read as an insertion. Any other is a warning, once for an input and these columns in a
@@ -34,7 +34,7 @@ _log = logging.getLogger("pointstamp.run")
 
 
 def check_extra_columns(who: str, extra: str) -> None:
-    """Refuse a word for ``extra_columns`` that means nothing."""
+    """Reject an unknown value of ``extra_columns``."""
     if extra not in get_args(ExtraColumns):
         raise FlowError(
             f"{who}: extra_columns must be 'warn' or 'ignore', got {extra!r}. Choose one of these."
@@ -47,7 +47,7 @@ def with_extra(schema: pa.Schema, extra: ExtraColumns) -> pa.Schema:
 
 
 def extra_of(schema: pa.Schema) -> ExtraColumns:
-    """How columns beyond a schema are treated."""
+    """The treatment of undeclared columns."""
     return "ignore" if (schema.metadata or {}).get(_EXTRA) == b"ignore" else "warn"
 
 
@@ -68,7 +68,7 @@ def check_undeclared(
     *,
     known: Iterable[str] = (),
 ) -> None:
-    """Refuse undeclared columns that look like changes, and warn once of others; ``known`` never count."""
+    """Reject undeclared columns that look like changes; warn once of others, except ``known``."""
     if extra == "ignore":
         return
     expected = {*declared, *known}

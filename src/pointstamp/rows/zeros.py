@@ -1,4 +1,4 @@
-"""One zero: the rows of a table hold 0.0 and never -0.0, because the two are equal.
+"""Normalize -0.0 to 0.0, because the two are equal.
 
 Rows that differ in the sign of a zero are one row, as they are for GROUP BY, DISTINCT and joins in Spark.
 If both signs were kept, the sign that is published would be that of the row that arrived first, and a text

@@ -1,4 +1,4 @@
-"""Shared memory in which workers show that they run, and which operator they are inside of.
+"""Shared memory with the workers' liveness and current operators.
 
 A worker that is inside native code which holds Python's global lock runs none of its threads: it can tell
 nothing, while libzmq's own threads still answer heartbeats. So it is watched from outside. A worker counts
@@ -31,7 +31,7 @@ _STOPPED: Final = ("T", "t")
 
 
 class Sign(Protocol):
-    """How a worker shows that its threads run; each method is called by a thread that needs the lock."""
+    """A worker's liveness signs; each method is called by a thread that needs the lock."""
 
     def beat(self) -> None:
         """Show that they run now."""
@@ -66,7 +66,7 @@ class BoardCell:
 
     @property
     def beats(self) -> int:
-        """How many beats there were; 0 before the first, and -1 after the last."""
+        """Return the number of beats; 0 before the first, -1 after the last."""
         beats: int = self._words[_BEATS]
         return beats
 
@@ -124,7 +124,7 @@ class Board:
 
 
 class Account(NamedTuple):
-    """What the kernel says of a process: its state, by a letter, and the CPU time that it has used."""
+    """The kernel's report on a process: its state letter and CPU time."""
 
     state: str
     cpu_seconds: float
@@ -142,7 +142,7 @@ def account_of(pid: int) -> Account | None:
 
 
 class Silent:
-    """How long each worker could have beaten and has not; whoever calls ``look`` says what time it is."""
+    """Measures the silence of workers; the caller of ``look`` gives the time."""
 
     def __init__(self, board: Board, account: Callable[[int], Account | None]) -> None:
         self._places = [board.of(worker) for worker in range(len(board))]
@@ -176,7 +176,7 @@ class Silent:
             self._cpu[worker] = account.cpu_seconds
 
     def seconds(self, worker: int) -> float:
-        """How long a worker has been silent, as of the last look."""
+        """Return a worker's silence in seconds, as of the last look."""
         return self._seconds[worker]
 
     def operator(self, worker: int) -> int | None:

@@ -1,4 +1,4 @@
-"""A worker of a bounded run: it takes rows and times from the driving process and reports what comes of them.
+"""A worker of a bounded run: takes rows and times, reports results and frontiers.
 
 The driving process sends rows into its inputs and moves them on. The worker reports each output's rows when
 their time is complete on this worker (``worker.tails``), the frontiers that are watched when they move, and,
@@ -54,7 +54,7 @@ WHOLE_FLOW: Final = -1
 def run_worker(
     plan: Plan, mesh: Mesh, seat: Seat, sign: Sign | None = None, *, is_judged: bool = False
 ) -> None:
-    """Run one worker of a flow until it is told to stop; if it is judged, it tells what happens."""
+    """Run one worker of a flow until it is stopped; if verified, report its events."""
     tell: TellRows = partial(post, mesh, seat.workers)
     teller = EventTeller(tell) if is_judged else None
     tell(Ready(os.getpid(), socket.gethostname()))
@@ -129,7 +129,7 @@ class BoundedWorker:
         return busy
 
     def close(self) -> None:
-        """End the run; what is still held is forgotten."""
+        """End the run and drop all capabilities."""
         self.worker.close()
 
     def follow(self, order: Order, bodies: Sequence[Body] = ()) -> None:
@@ -190,8 +190,7 @@ class BoundedWorker:
         less_equal = self.worker.graph.domains[self._at[output]].less_equal
         if told is not None and not any(less_equal(lower, time) for lower in told):
             raise InternalError(
-                f"output '{output}' received rows at {time} after {told} had been told as the least times at "
-                "which it may."
+                f"output '{output}' received rows at {time} after its frontier had reached {told}."
             )
         rows = self._outputs[output]
         report = ResultRows(output, self._times.check(time))

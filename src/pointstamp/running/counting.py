@@ -1,7 +1,7 @@
-"""Counting the rows that go into and come out of a run, for whoever wants to show them.
+"""Count the rows that enter and leave a run.
 
 Counting is done from outside, at the handles of the inputs and where results are handed over, so that a run
-that nobody watches does not pay for it.
+that is not watched does not pay for it.
 """
 
 from typing import Any

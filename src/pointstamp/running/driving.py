@@ -1,4 +1,4 @@
-"""Driving a run from its inputs to its results: feed, step, hand over what is finished, until all is done."""
+"""Drive a run from its inputs to its results."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

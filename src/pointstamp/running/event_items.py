@@ -1,4 +1,4 @@
-"""Items of an input whose epochs are event time: rows in the order of their epochs, by a promise.
+"""Input items with event time as epochs: rows ordered by the watermark.
 
 After each value that is read, everything before the greatest event time so far, less the lateness, is
 complete: these epochs are given, in order, and rows of them that come later are late. At the end of the
@@ -53,9 +53,9 @@ def by_event_time(
                 dropped += rows.num_rows
             else:
                 raise FlowError(
-                    f"{who} has rows of epoch {epoch}, by their event time '{epochs.at}', after everything "
-                    f"before epoch {complete} had come by the lateness that was promised. Promise a greater "
-                    "lateness, or declare the input with late='output' or late='drop'."
+                    f"{who} has rows of epoch {epoch}, by their event time '{epochs.at}', after the "
+                    f"watermark had reached epoch {complete}. Allow a greater lateness, or declare the "
+                    "input with late='output' or late='drop'."
                 )
         latest = pc.max(epochs.instants(table)).as_py()
         if latest is not None:
@@ -65,4 +65,4 @@ def by_event_time(
     for epoch in sorted(waiting):
         yield epoch, pa.concat_tables(waiting[epoch])
     if dropped:
-        _log.warning("%s: %s rows came too late and were dropped", who, dropped)
+        _log.warning("%s: %s rows arrived too late and were dropped", who, dropped)

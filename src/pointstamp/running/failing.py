@@ -1,4 +1,4 @@
-"""How errors travel: as their kind, one of ``pointstamp.errors`` by name, their message and their traceback.
+"""Send errors between processes: kind, message and traceback.
 
 Nothing is unpickled, so an error of a user's own class travels as the OperatorError that explains it, and
 what is none of ours as the nearest kind: what a file or a connection says may be otherwise the next time, and
@@ -16,7 +16,7 @@ from pointstamp.running.messages import Failed
 def failure_in(work: Callable[[], object]) -> Failed | None:
     """Do some work; the failure that it has ended with, whatever that is, or None.
 
-    For whoever must tell somebody else of it: an interrupt and an exit are failures, too.
+    For reports to another process: an interrupt and an exit are failures, too.
     """
     try:
         work()

@@ -1,4 +1,4 @@
-"""Feeding a flow from its user's data, an epoch at a time, and no faster than it can digest.
+"""Feed a flow from the user's data, one epoch at a time, with flow control.
 
 Item i of an input is epoch i, unless an epoch column says otherwise or the flow has times of its own, in
 which case items are (time, rows) pairs. With an epoch column items come in order: a row of an earlier epoch
@@ -56,7 +56,7 @@ class RunInput(Protocol):
         ...
 
     def send(self, data: Any, /, *, late: bool = False) -> int:  # noqa: ANN401 - anything that holds rows
-        """Send rows at the current time, or late ones beside them; return how many bytes they have."""
+        """Send rows at the current time, and late rows separately; return their bytes."""
         ...
 
     def advance_to(self, time: Any, /) -> None:  # noqa: ANN401 - a root time
@@ -84,7 +84,7 @@ class FeedableRun(Protocol):
         ...
 
     def is_time_done(self, time: Any, /) -> bool:  # noqa: ANN401 - a root time
-        """Whether nothing at this time or before it is on its way any more."""
+        """Whether nothing at or before this time is in flight."""
         ...
 
     @property
@@ -93,7 +93,7 @@ class FeedableRun(Protocol):
         ...
 
     def describe_standstill(self) -> str:
-        """What the flow waits for, as text."""
+        """Return what the flow waits for, as text."""
         ...
 
     def tracker(self) -> Tracker:
@@ -103,7 +103,7 @@ class FeedableRun(Protocol):
 
 @dataclass(slots=True)
 class FlowControl:
-    """How much may be on its way at once."""
+    """The limits of data in flight."""
 
     epochs_max: int = EPOCHS_IN_FLIGHT_MAX
     bytes_max: int = BYTES_IN_FLIGHT_MAX
@@ -111,8 +111,8 @@ class FlowControl:
     def __post_init__(self) -> None:
         if self.epochs_max < 1 or self.bytes_max < 1:
             raise FlowError(
-                f"flow control needs room for at least one epoch and one byte, but was given "
-                f"{self.epochs_max} epochs and {self.bytes_max} bytes."
+                f"flow control needs room for at least one epoch and one byte, got {self.epochs_max} "
+                f"epochs and {self.bytes_max} bytes. Raise both to 1 or more."
             )
 
 
@@ -223,8 +223,8 @@ def feeder(
     if missing or unknown:
         raise FlowError(
             f"flow '{plan.name}' has the inputs {_listed(names)}"
-            + (f"; nothing was given for {_listed(missing)}" if missing else "")
-            + (f"; there is no input {_listed(unknown)}" if unknown else "")
+            + (f"; missing: {_listed(missing)}" if missing else "")
+            + (f"; unknown: {_listed(unknown)}" if unknown else "")
             + "."
         )
     columns = epoch_columns(plan, epoch)
@@ -242,20 +242,20 @@ def epoch_columns(plan: Plan, epoch: EpochColumns) -> dict[str, EpochColumn]:
     declared = {name: node.event_epochs for name, node in inputs.items() if node.event_epochs is not None}
     if epoch is not None and not isinstance(epoch, str | Mapping):
         raise FlowError(
-            f"flow '{plan.name}': epoch= needs the name of a column, or such a name for each input by the "
-            f"input's name, but was given {type(epoch).__name__} {epoch!r}."
+            f"flow '{plan.name}': epoch must be the name of a column, or a mapping from inputs to such "
+            f"names, got {type(epoch).__name__} {epoch!r}. Write epoch='day' or epoch={{'input': 'day'}}."
         )
     if twice := [name for name in declared if not isinstance(epoch, str) and name in (epoch or {})]:
         raise FlowError(
-            f"flow '{plan.name}': the epochs of input '{twice[0]}' are its event time "
-            f"'{declared[twice[0]]}'; it cannot have an epoch column, too. Leave it out of epoch=."
+            f"flow '{plan.name}': input '{twice[0]}' already has epochs of its event time "
+            f"'{declared[twice[0]]}', so it cannot have an epoch column. Leave it out of epoch=."
         )
     given = dict.fromkeys(inputs, epoch) if isinstance(epoch, str) else dict(epoch or {})
     columns: dict[str, EpochColumn] = {**given, **declared}
     if unknown := [name for name in columns if name not in inputs]:
         raise FlowError(
-            f"flow '{plan.name}' has the inputs {_listed(inputs)}, but epoch columns were given for "
-            f"{_listed(unknown)}."
+            f"flow '{plan.name}': epoch= names {_listed(unknown)}, but the inputs are {_listed(inputs)}. "
+            "Name one of these."
         )
     for name, column in columns.items():
         check_declared(inputs[name].outputs[0].schema, column, f"input '{name}'")
@@ -295,8 +295,8 @@ def _epochs_in(who: str, value: Any) -> Iterable[Any]:  # noqa: ANN401
     """A value that is to be a sequence of epochs; text and dictionaries have items, and are none."""
     if not isinstance(value, Iterable) or isinstance(value, str | bytes | Mapping):
         raise FlowError(
-            f"{who} must be one table, or a list with the rows of each epoch, but is "
-            f"{type(value).__name__}. For files of a folder, use start_local() with ps.files(path)."
+            f"{who} must be one table, or a list with the rows of each epoch, got {type(value).__name__}. "
+            "For files of a folder, use start_local() with ps.files(path)."
         )
     return value
 
@@ -305,7 +305,7 @@ def _counted_items(who: str, value: Any) -> Iterator[Item]:  # noqa: ANN401
     for number, rows in enumerate(_epochs_in(who, value)):
         if isinstance(rows, dict):
             raise FlowError(
-                f"{who}: item {number} must hold the rows of epoch {number}, but is a single "
+                f"{who}: item {number} must hold the rows of epoch {number}, got a single "
                 "row. For one epoch of several rows, put their list into a list: [[{...}, {...}]]."
             )
         yield number, rows
@@ -315,8 +315,8 @@ def _timed_items(who: str, value: Any) -> Iterator[Item]:  # noqa: ANN401
     for item in _epochs_in(who, value):
         if not (isinstance(item, tuple) and len(item) == 2):
             raise FlowError(
-                f"{who}: this flow has times of its own, so its items must be (time, rows) pairs, but one is "
-                f"{type(item).__name__}."
+                f"{who}: items must be (time, rows) pairs, because the flow has custom times, got "
+                f"{type(item).__name__}. Write (time, rows)."
             )
         yield item
 
@@ -357,12 +357,12 @@ def _in_time(who: str, items: Iterable[Item], late: LatePolicy) -> Iterator[Item
             dropped += rows.num_rows
         else:
             raise FlowError(
-                f"{who} has rows of epoch {time} after rows of epoch {last}; epochs may not go back. Sort "
-                "the data by epoch, give it as one table, or declare the input with late='output' or "
-                "late='drop'."
+                f"{who} has rows of epoch {time} after rows of epoch {last}, but epochs must not "
+                "decrease. Sort the data by epoch, give it as one table, or declare the input with "
+                "late='output' or late='drop'."
             )
     if dropped:
-        _log.warning("%s: %s rows came too late and were dropped", who, dropped)
+        _log.warning("%s: %s rows arrived too late and were dropped", who, dropped)
 
 
 def _listed(names: Iterable[str]) -> str:

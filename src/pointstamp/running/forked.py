@@ -1,4 +1,4 @@
-"""Processes that inherit nothing of this one: forked by another, which this process starts for that.
+"""Start worker processes through a clean fork server.
 
 ``fork_clean`` is what the driver calls for each worker; ``pointstamp.running.forkserver`` does it, in a
 process that is started with the first call, is kept for all later ones, and ends with this process. What a
@@ -48,7 +48,7 @@ class ForkedProcess:
 
     @property
     def exitcode(self) -> int | None:
-        """How it has ended, negative for a signal; None while it runs."""
+        """The exit code, negative for a signal; None while it runs."""
         self.join(0)
         return self._exitcode
 
@@ -81,8 +81,8 @@ class ForkedProcess:
         except (EOFError, OSError):
             what = "has ended"
         raise TransportError(
-            f"the process that forks workers {what}. Look at what it wrote to the standard error, and check "
-            "whether the machine has memory and processes left."
+            f"the process that forks workers {what}. Read its standard error, and check that the machine "
+            "has memory and processes left."
         )
 
 

@@ -1,6 +1,6 @@
-"""The process that workers are forked from: it has one thread, and has loaded what every worker needs.
+"""The fork server: one thread, all modules loaded.
 
-A process that is forked beside other threads inherits whatever locks they hold at that moment, and nobody
+A process that is forked beside other threads inherits whatever locks they hold at that moment, and no thread
 ever releases them there: a worker that imports what another thread of the driver was importing waits for
 ever. So the driver never forks a worker. It starts this process once, by exec, with nothing of its own but
 one socket (``pointstamp.running.forked`` is its side of it). ``main`` loads the modules that it is told,
@@ -45,7 +45,7 @@ Target: TypeAlias = Callable[[Any, Connection], None]
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a worker takes over from the driver as it is now, which may have changed since we were started."""
+    """The driver's current environment, which a worker inherits."""
 
     folder: str
     path: list[str]
@@ -192,7 +192,7 @@ def _work(pipe: Connection, output: int, error: int) -> None:
 
 
 def _load(pipe: Connection) -> tuple[Target, Any] | None:
-    """What this worker is to do, and what it is given; None where nobody wants it any more."""
+    """The task of this worker and its arguments; None if it is no longer needed."""
     try:
         surroundings: Surroundings = pickle.loads(pipe.recv_bytes())  # noqa: S301 - of our own driver
         packed = pipe.recv_bytes()

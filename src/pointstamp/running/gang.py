@@ -1,4 +1,4 @@
-"""A gang of worker processes: started together, met together, and ended together.
+"""A gang of worker processes: start, rendezvous and end.
 
 ``ProcessGang`` starts n processes, which inherit nothing of this one (``pointstamp.running.forked``), lets
 them and the driving process meet in one mesh, says who has died and of what, and ends them all. They speak
@@ -125,7 +125,7 @@ class ProcessGang:
         return [process.pid for process in self._processes]
 
     def deaths(self) -> list[Death]:
-        """How processes have ended: the killed ones first, and last those that returned by themselves."""
+        """Describe how processes ended: killed ones first, returned ones last."""
         self.look()
         ended = [
             Death(code, f"{self.name(worker)} {self._killed.get(worker) or _how(code)}")
@@ -141,7 +141,7 @@ class ProcessGang:
         )
 
     def look(self) -> list[InCall | None]:
-        """What is seen of each worker from outside: that it is stuck in native code, and in which operator.
+        """Describe workers that are stuck in native code, with their operators.
 
         One that has been stuck for longer than the silence that is allowed is killed.
         """
@@ -162,7 +162,7 @@ class ProcessGang:
         return InCall(name, STUCK, "", seconds)
 
     def forget_folder(self) -> None:
-        """Everybody has met: nobody needs the sockets' files any more."""
+        """The rendezvous is complete: the sockets' files are no longer needed."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def end(self, *, were_told: bool = True) -> None:
@@ -227,11 +227,11 @@ def _listener(transport: str, folder: Path) -> Callable[[int], str]:
     if transport == "tcp":
         return lambda _: "tcp://127.0.0.1:0"
     if transport != "ipc":
-        raise FlowError(f"processes speak through 'ipc' or 'tcp', and not through '{transport}'.")
+        raise FlowError(f"transport must be 'ipc' or 'tcp', got '{transport}'. Choose one of these.")
     if len(os.fsencode(folder)) + 8 > SOCKET_PATH_BYTES_MAX:
         raise FlowError(
-            f"the folder {folder} has too long a path for unix sockets, which allow {SOCKET_PATH_BYTES_MAX} "
-            "bytes. Set TMPDIR to a shorter one."
+            f"the path of folder {folder} is too long for unix sockets, which allow "
+            f"{SOCKET_PATH_BYTES_MAX} bytes. Set TMPDIR to a shorter one."
         )
     return lambda member: f"ipc://{folder}/{member}"
 

@@ -1,4 +1,4 @@
-"""The inputs that a verb was given, by keyword or in a mapping, told apart from its options.
+"""Separate the inputs of a call from its options.
 
 Verbs such as ``run_local`` take inputs as keywords beside their own options. So an input may have the name of
 an option, ``workers`` or ``output``; it is given in the mapping, ``run_local({"workers": ...})``, where every
@@ -22,13 +22,13 @@ def given_inputs(
     given = inputs if inputs is not None else {}
     if not isinstance(given, Mapping):
         raise FlowError(
-            f"flow '{plan.name}': {verb.__name__}() takes inputs by name, as keywords or in a mapping, "
-            f"{verb.__name__}({{'name': ...}}), but was given {type(inputs).__name__} without a name."
+            f"flow '{plan.name}': {verb.__name__}() takes inputs by name, got {type(inputs).__name__} "
+            f"without a name. Give a keyword or a mapping: {verb.__name__}({{'name': ...}})."
         )
     if twice := [name for name in streams if name in given]:
         raise FlowError(
-            f"flow '{plan.name}': {verb.__name__}() was given the input '{twice[0]}' twice, in the mapping "
-            "and as a keyword. Leave one of them out."
+            f"flow '{plan.name}': {verb.__name__}() got the input '{twice[0]}' twice, in the mapping and "
+            "as a keyword. Leave one of them out."
         )
     data = {**given, **streams}
     parameters = inspect.signature(verb).parameters.values()

@@ -1,7 +1,7 @@
-"""How loaded workers are, for who watches them: rows that wait and were handled, busy operators, memory.
+"""The load of workers: waiting rows, busy operators and memory.
 
 Operators keep no clock. How busy each is, is found by looking: a thread of its own looks many times a second
-which operator its worker is inside of, and counts. It looks only while somebody asks: it starts with the
+which operator its worker is inside of, and counts. It samples only while a reader asks: it starts with the
 first question, and ends when none has come for a moment. So whoever is not watched pays nothing.
 """
 
@@ -34,7 +34,7 @@ class LoadMeter:
         self._thread: threading.Thread | None = None
 
     def told(self, number: int = 0, *, with_keys: bool = False) -> Load:
-        """What is told of one of the workers, by its place among those that were given."""
+        """The reported load of one worker, by its index."""
         self._asked_seconds = monotonic()
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._run, name="pointstamp-load", daemon=True)
@@ -71,7 +71,7 @@ class LoadMeter:
 
 
 def memory_bytes() -> int:
-    """The memory that this process holds; 0 where nobody can say."""
+    """The memory that this process holds; 0 if it is unknown."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

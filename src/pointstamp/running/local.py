@@ -1,4 +1,4 @@
-"""Workers in this process: n copies of a flow, stepped in turn, deterministic.
+"""Run a flow in this process: n workers, stepped in turn, deterministic.
 
 ``LocalRun`` is the open form: input handles to send and advance, ``step`` and ``settle`` to let the workers
 work, results that come out as soon as their time is complete on every worker. It stands behind ``run_local``
@@ -104,7 +104,9 @@ class LocalRun:
         log: EventLog | None = None,
     ) -> None:
         if workers < 1:
-            raise FlowError(f"flow '{plan.name}' needs at least one worker, but was given {workers}.")
+            raise FlowError(
+                f"flow '{plan.name}': workers must be at least 1, got {workers}. Give a larger number."
+            )
         inboxes: list[deque[Message]] = [deque() for _ in range(workers)]
         self.plan = plan
         self.on_result = on_result
@@ -156,8 +158,8 @@ class LocalRun:
         while not is_done():
             if not self.step() and not is_done():
                 raise FlowError(
-                    f"flow '{self.plan.name}' has nothing left to do, but what was waited for has not "
-                    "happened. Advance or close its inputs."
+                    f"flow '{self.plan.name}' is idle, but the awaited condition does not hold. Advance "
+                    "or close its inputs."
                 )
 
     def is_done(self, place: Probe | str, time: Any) -> bool:  # noqa: ANN401 - a root time
@@ -183,7 +185,7 @@ class LocalRun:
         )
 
     def describe_standstill(self) -> str:
-        """What the flow waits for, as text: who holds which output back."""
+        """Return what the flow waits for, as text: the operators that hold outputs back."""
         held = [str(holder) for name in self._outputs for holder in self.why(name)]
         return (
             f"flow '{self.plan.name}' has read its inputs and has nothing left to do, but is not complete: "
@@ -192,7 +194,7 @@ class LocalRun:
         )
 
     def frontier(self, place: Probe | str) -> list[Time]:
-        """What may still pass, as the first worker knows it; empty means complete."""
+        """Return the frontier in the first worker's view; empty means complete."""
         return list(self._workers[0].view.tracker.frontier(self._graph.location(self._port(place))))
 
     def tracker(self) -> Tracker:
@@ -200,7 +202,7 @@ class LocalRun:
         return self._workers[0].view.tracker
 
     def why(self, place: Probe | str) -> list[Holder]:
-        """What holds the frontier of a place back."""
+        """Return what holds a frontier back."""
         return holders(self._workers[0].view.tracker, self._port(place))
 
     @property
@@ -223,9 +225,7 @@ class LocalRun:
         """The location of a place that can be asked about by a root time: one outside loops."""
         location = self._graph.location(self._port(place))
         if self._graph.domains[location].rounds:
-            raise FlowError(
-                "is_done asks about a place outside loops; probe the stream that leaves the loop."
-            )
+            raise FlowError("is_done needs a stream outside of loops. Probe the stream that leaves the loop.")
         return location
 
     def _port(self, place: Probe | str) -> Port:

@@ -1,9 +1,9 @@
-"""The lookout: tells, from a thread of its own, that an operator has been inside one call for long.
+"""Report long calls of an operator, from a separate thread.
 
-A worker has one thread, and while that is inside a function of the user's it answers nobody. So another
-one looks at the operators now and then and tells the driver which of them is in the same call as before, and
-once more when the call is over. The operators keep no clock: they count their calls, and who sees the same
-number again knows how long that was. ``CallsHeard`` is the driver's side of it.
+A worker has one thread, and while that is inside a user's function it answers no request. So another one
+looks at the operators now and then and tells the driver which of them is in the same call as before, and once
+more when the call is over. The operators keep no clock: they count their calls, and who sees the same number
+again knows how long that was. ``CallsHeard`` is the driver's side of it.
 """
 
 import threading
@@ -26,7 +26,7 @@ _LOOK_SECONDS: Final = LOOK_SECONDS
 
 
 class LongCalls:
-    """What is told of the operators of one worker; whoever calls ``look`` says what time it is."""
+    """Long calls of one worker's operators; the caller of ``look`` gives the time."""
 
     def __init__(self, instances: Collection[Instance]) -> None:
         self._instances = instances
@@ -35,7 +35,7 @@ class LongCalls:
         self._is_told = False
 
     def look(self, now_seconds: float) -> InCall | None:
-        """What is to be told now: that a call is long, that it is over, or nothing."""
+        """Return the report due now: a long call, its end, or None."""
         inside = next(((each, each.calls) for each in self._instances if each.calling is not None), None)
         if inside is None or inside != self._seen:
             was_told, self._is_told = self._is_told, False
@@ -75,7 +75,7 @@ class Lookout:
         self._thread.start()
 
     def end(self) -> None:
-        """Look no more; nothing is told after this."""
+        """Stop; no report follows."""
         self._is_over.set()
         self._thread.join()
 
@@ -92,7 +92,7 @@ class Lookout:
 
 
 class CallsHeard:
-    """The calls that workers have told to be long; changed by the thread that hears their reports."""
+    """The reported long calls; changed by the thread that receives reports."""
 
     def __init__(self) -> None:
         self._told: dict[int, tuple[InCall, float]] = {}
@@ -109,7 +109,7 @@ class CallsHeard:
         return next((worker for worker in range(workers) if worker not in self._told), None)
 
     def words(self) -> list[str]:
-        """Who is inside which operator, and for how long, as text."""
+        """Return the operators in long calls, and for how long, as text."""
         return [words for _, _, words in self.inside()]
 
     def inside(self) -> list[tuple[int, InCall, str]]:

@@ -1,11 +1,11 @@
-"""Control messages: everything that a driver and its workers say to each other beside the flow's own data.
+"""Control messages between a driver and its workers.
 
 There is one protocol, whoever drives: a run to the end of its inputs, in processes or on Spark, or a query.
 The driver gives orders and workers report. In a bounded run it sends rows and times, and workers send results
 and frontiers; in a query it lets ticks in, of which a member reads its own parts, and the member reports what
 it has saved and staged; a gang of Spark tasks has no driver to speak to while it runs, so its reports are the
-rows that the job returns. Each thing that can be said exists once. Who is told something that is not said in
-its kind of run refuses it (``running.posting``).
+rows that the job returns. Each message exists once. A receiver of a message that is not said in its kind of
+run refuses it (``running.posting``).
 
 All of it is msgpack with a type; where rows travel they follow as Arrow bodies; nothing is unpickled. How an
 error becomes a ``Failed``, and a ``Failed`` an error, is said in ``running.failing``.
@@ -121,7 +121,7 @@ class Finish(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class AskAhead(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """Tell what is left for this epoch and later ones, when all inputs are there and all before is done."""
+    """Report what is left for this and later epochs, when earlier work is done."""
 
     epoch: int
 
@@ -186,7 +186,7 @@ class Counts(msgspec.Struct, frozen=True, tag=True, array_like=True):
 class OperatorLoad(NamedTuple):
     """One operator on a worker: what waits for it, and what was counted since the worker began.
 
-    ``seen`` is how often the worker was inside of it when somebody looked.
+    ``seen`` is the number of samples in which the worker was inside of it.
     """
 
     operator: int
@@ -199,9 +199,9 @@ class OperatorLoad(NamedTuple):
 
 
 class Load(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """How loaded the worker is: by its clock, the memory and processor time of its process, its operators.
+    """The load of a worker: clock, memory, CPU time and operators.
 
-    ``looks`` is how often somebody has looked which operator the worker is inside of.
+    ``looks`` is the number of samples of the operator that the worker is inside of.
     """
 
     seconds: float
@@ -244,7 +244,7 @@ class Finished(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class ResultRows(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """What a worker has for an output at a time that is complete; the rows follow."""
+    """A worker's rows of an output at a complete time; the rows follow."""
 
     output: str
     time: Any

@@ -1,4 +1,4 @@
-"""Counted pointstamps as text, for people: one phrase for each port, however many times are counted there.
+"""Pointstamps as text: one phrase per port.
 
 A loop that has gone far may have thousands of times counted at one input; they are told together, as how
 many messages there are and from which time to which.
@@ -52,7 +52,7 @@ def places_of(graph: OperatorGraph, counted: Iterable[tuple[Pointstamp, int]]) -
 def place_words(
     plan: Plan, graph: OperatorGraph, place: Place, rows: Mapping[Location, int] | None = None
 ) -> str:
-    """What is counted at a port: messages that wait at an input, or an output that may still send."""
+    """Describe a pointstamp: waiting messages at an input, or an output that may still send."""
     first, last = time_words(plan, place.first), time_words(plan, place.last)
     port = graph.ports[place.location]
     if isinstance(port, Target):

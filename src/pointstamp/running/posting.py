@@ -1,4 +1,4 @@
-"""Control messages in a mesh: how they are put on their way, and how they are read where they arrive.
+"""Send and receive control messages over a mesh.
 
 What cannot be read is a TransportError that names its sender: all members must run the same version. So is
 what can be read and is not said in this kind of run (``unfit``): it is never passed over in silence.
@@ -20,7 +20,7 @@ DRIVER: Final = "the driving process"
 
 
 def post(mesh: Mesh, member: int, said: Order | Report, bodies: Sequence[Body] = ()) -> None:
-    """Put an order or a report on its way."""
+    """Send an order or a report."""
     mesh.post(member, MessageKind.CONTROL, encode(said), bodies)
 
 
@@ -34,7 +34,7 @@ def post_failure(mesh: Mesh, member: int, failure: Failed) -> bool:
 
 
 def order_in(parcel: Parcel) -> Order:
-    """The order that came from whoever drives this member."""
+    """Return the order of this member's driver."""
     try:
         order: Order = decode_order(parcel.header)
     except msgspec.MsgspecError as error:
@@ -70,5 +70,5 @@ def time_in(times: TimeFormat, time: object, sender: str) -> Time:
 
 
 def unfit(sender: str, said: Order | Report) -> TransportError:
-    """The error for what can be read, and is not said in this kind of run."""
+    """Return the error for a message that does not belong to this kind of run."""
     return unreadable(sender, f"{type(said).__name__}, which is not said in this kind of run")

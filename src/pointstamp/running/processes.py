@@ -1,11 +1,11 @@
-"""A flow in processes of its own, driven from this one: n workers that share no memory.
+"""Run a flow in n worker processes, driven from this one.
 
-``ProcessRun`` is driven as ``LocalRun`` is: send, advance, step, ask what is done. This process is no worker.
-It sends each batch to the workers, in slices where it is large and by key where it is small, and hands over a
-result when its time is complete on every worker. ``step`` waits a little for news, and says False only where
-nothing is left to do anywhere, which is found out by asking: when all workers have nothing to do and have
-received as many messages as were sent, twice with the same numbers, nothing was on its way in between
-(Mattern's four counters).
+``ProcessRun`` is driven as ``LocalRun`` is: send, advance, step, ask what is done. This process is not a
+worker. It sends each batch to the workers, in slices where it is large and by key where it is small, and
+hands over a result when its time is complete on every worker. ``step`` waits a little for news, and says
+False only where nothing is left to do anywhere, which is found out by asking: when all workers have nothing
+to do and have received as many messages as were sent, twice with the same numbers, nothing was on its way in
+between (Mattern's four counters).
 
 When a worker fails, its error is raised here with the same message, and all workers end. When the process of
 a worker dies, that is noticed and said. This process ending ends them all.
@@ -82,7 +82,9 @@ class ProcessRun:
         judge: RunJudge | None = None,
     ) -> None:
         if processes < 1:
-            raise FlowError(f"flow '{plan.name}' needs at least one process, but was given {processes}.")
+            raise FlowError(
+                f"flow '{plan.name}': processes must be at least 1, got {processes}. Give a larger number."
+            )
         self.plan = plan
         self.on_result = on_result
         self.graph = plan.graph()
@@ -154,8 +156,8 @@ class ProcessRun:
         while not is_done():
             if not self.step() and not is_done():
                 raise FlowError(
-                    f"flow '{self.plan.name}' has nothing left to do, but what was waited for has not "
-                    "happened. Advance or close its inputs."
+                    f"flow '{self.plan.name}' is idle, but the awaited condition does not hold. Advance "
+                    "or close its inputs."
                 )
 
     def close(self) -> None:
@@ -183,9 +185,7 @@ class ProcessRun:
         """Whether nothing at this time or before it can pass any more: a probe, or an output by name."""
         location = self.graph.location(self._port(place))
         if self.graph.domains[location].rounds:
-            raise FlowError(
-                "is_done asks about a place outside loops; probe the stream that leaves the loop."
-            )
+            raise FlowError("is_done needs a stream outside of loops. Probe the stream that leaves the loop.")
         if location not in self._frontiers:
             self._frontiers[location] = {}
             self.order_all(WatchFrontier(location))
@@ -204,19 +204,19 @@ class ProcessRun:
         return self._quiet.is_complete
 
     def frontier(self, place: Probe | str) -> list[Time]:
-        """What may still pass, as the first worker knows it; empty means complete."""
+        """Return the frontier in the first worker's view; empty means complete."""
         return list(self.tracker().frontier(self.graph.location(self._port(place))))
 
     def why(self, place: Probe | str) -> list[Holder]:
-        """What holds the frontier of a place back, as the first worker knows it."""
+        """Return what holds a frontier back, in the first worker's view."""
         return holders(self.tracker(), self._port(place))
 
     def calls(self) -> list[str]:
-        """Which operators have been inside one call for long, as text, as far as is known by now."""
+        """Return the operators in long calls, as text, as far as known."""
         return self._calls.words()
 
     def describe_standstill(self) -> str:
-        """What the flow waits for, as text: who holds which output back."""
+        """Return what the flow waits for, as text: the operators that hold outputs back."""
         held = [str(holder) for name in self._outputs for holder in self.why(name)]
         return (
             f"flow '{self.plan.name}' has read its inputs and has nothing left to do, but is not complete: "
@@ -326,7 +326,7 @@ class ProcessRun:
 
     def _take_events(self, worker: int, told: EventsTold) -> None:
         """Judge what has happened; what was held back for it may be believed then."""
-        assert self._judge is not None, "nobody judges this run"
+        assert self._judge is not None, "this run is not verified"
         self._told[worker] += told.count
         self._judge.take(worker, decode_events(told.events))
         for number in range(self._processes):

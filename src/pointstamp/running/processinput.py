@@ -1,4 +1,4 @@
-"""One input of a flow whose workers are other processes."""
+"""An input of a flow whose workers are other processes."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, Protocol
@@ -27,7 +27,7 @@ SLICE_ROWS_MAX: Final = 131_072
 
 
 class Orders(Protocol):
-    """What an input asks of its run: to carry orders to workers."""
+    """The run interface of an input: sends orders to workers."""
 
     times: TimeFormat
 
@@ -110,7 +110,7 @@ class ProcessInput:
             self._turn = (self._turn + 1) % self._workers
 
     def advance_to(self, time: Any) -> None:  # noqa: ANN401 - a root time
-        """Promise that nothing will be sent before this time any more; workers hear what they do not know."""
+        """Promise that no rows follow before this time; workers are informed."""
         self._run.times.check((time,))
         before = None if self.is_closed else self.time
         self._handle.advance_to(time)

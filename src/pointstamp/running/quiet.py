@@ -1,10 +1,10 @@
-"""Quiet: finding out, from outside, that no worker has anything left to do.
+"""Detect from outside that no worker has anything left to do.
 
 Workers are asked in waves. A worker answers when it has nothing to do, with how many messages it has sent to
 other workers and received from them, ever. A wave in which as many were received as were sent says little,
 because the answers are of different moments. Two waves in a row with the same, balanced totals say that
 nothing was on its way between them: every message that was sent before a worker's first answer was received
-before another's second one, and nobody has sent or received since (Mattern 1987, the four counter method).
+before another's second one, and no worker has sent or received since (Mattern 1987, the four counter method).
 
 Invariant: ``is_reached`` only while nothing was ordered since the first of the two waves.
 """

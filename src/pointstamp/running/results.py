@@ -1,4 +1,4 @@
-"""Results: the rows of each output, by the time (the epoch) they belong to."""
+"""Results: the rows of each output by time."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -36,8 +36,8 @@ class OutputTables(Mapping[Any, pa.Table]):
         """All rows, with the time of each in a first column."""
         if time_column in self.schema.names:
             raise FlowError(
-                f"output '{self.name}' has a column '{time_column}' of its own. Give another name for the "
-                "times, table(time_column='at')."
+                f"output '{self.name}' already has a column '{time_column}'. Give another name for the "
+                "times: table(time_column='at')."
             )
         parts = [
             table.add_column(0, time_column, pa.array([time] * table.num_rows))
@@ -62,7 +62,7 @@ class Results(Mapping[str, OutputTables]):
     def __getitem__(self, name: str) -> OutputTables:
         if name not in self._outputs:
             known = ", ".join(f"'{each}'" for each in self._outputs) or "none"
-            raise FlowError(f"there is no output '{name}'; the outputs are {known}.")
+            raise FlowError(f"unknown output '{name}'. The outputs are {known}.")
         return self._outputs[name]
 
     def __iter__(self) -> Iterator[str]:

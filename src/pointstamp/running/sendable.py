@@ -1,4 +1,4 @@
-"""What workers are sent, as bytes; what cannot be sent is refused with the operator that holds it.
+"""Pickle a flow for the workers, and name the operator that cannot be pickled.
 
 Functions travel by name where a worker can import their module, and by value otherwise: those of a script or
 a notebook, lambdas, closures with what they hold, and those of a module that was loaded from a place which is
@@ -39,12 +39,12 @@ def pack_with(dumps: Dumps, plan: Plan, sent: object) -> bytes:
         except Exception as error:
             raise FlowError(
                 f"operator '{node.name}' of flow '{plan.name}' cannot be sent to the workers: "
-                f"{_in_words(error)}. Locks, open files, connections and sessions stay where they are made; "
-                "make them inside the function, or in a module that it imports."
+                f"{_in_words(error)}. Create locks, open files, connections and sessions inside the "
+                "function, or in a module that it imports."
             ) from None
     raise FlowError(
-        f"flow '{plan.name}' cannot be sent to the workers: {whole}. Its sources, its sink and its times are "
-        "sent as they are; let them open files and connections where they are used."
+        f"flow '{plan.name}' cannot be sent to the workers: {whole}. Sources, sink and times are pickled: "
+        "open files and connections where they are used."
     )
 
 

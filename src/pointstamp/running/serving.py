@@ -1,10 +1,11 @@
-"""The loop of a worker that others speak to: it steps, follows orders, and sleeps until there is news.
+"""The main loop of a worker: step, follow orders, sleep.
 
 ``serve`` is the same for a worker of a bounded run in a process, for a member of a query, in a process and in
-a Spark task, and for a task of a gang on Spark. Who is served says what a step is and what an order means
-(``Served``). It ends when that has left, and by an exception when it fails, or when the driver or another
-member is gone. Beside it a thread looks out for long calls (``running.lookout``), and where events are judged
-they are told (``running.telling``): also those before a failure, which may be what the judge objects to.
+a Spark task, and for a task of a gang on Spark. The object that is served defines what a step is and what an
+order means (``Served``). It ends when that has left, and by an exception when it fails, or when the driver or
+another member is gone. Beside it a thread looks out for long calls (``running.lookout``), and where events
+are judged they are told (``running.telling``): also those before a failure, which may be what the judge
+objects to.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,7 +53,7 @@ class Served(Protocol):
         ...
 
     def close(self) -> None:
-        """End the run; what is still held is forgotten."""
+        """End the run and drop all capabilities."""
         ...
 
 
@@ -69,9 +70,9 @@ def serve(
 ) -> AnyServed:
     """Start a worker and let it work until it has left; returned is what was started.
 
-    ``tell_call`` is called by a thread of its own, too; without it, nobody looks out for long calls, and
-    nobody is told how loaded the worker is. ``sign`` shows whoever watches the process from outside that it
-    is not stuck in native code.
+    ``tell_call`` is called by a thread of its own, too; without it, long calls are not detected, and the load
+    of the worker is not reported. ``sign`` shows whoever watches the process from outside that it is not
+    stuck in native code.
     """
     served: AnyServed | None = None
     lookout: Lookout | None = None

@@ -1,4 +1,4 @@
-"""The status of a run as plain data: how far it is, what goes round in its loops, and what it waits for.
+"""The status of a run as plain data.
 
 A status is made of a plan and of a tracker, that is of counted pointstamps and nothing else of a worker, so
 it can be made of a run in this process as well as of counts that came from elsewhere. A display shows it; a
@@ -34,7 +34,7 @@ Scope: TypeAlias = tuple[str, ...]
 
 @dataclass(slots=True)
 class RowCounts:
-    """The rows that went into and came out of a run, by name; changed by whoever counts them.
+    """The rows that entered and left a run, by name; changed by the counter.
 
     ``late`` are those that came to an input after it had promised that there would be none. ``kept`` is what
     operators keep, by the operator and what it is that they keep.
@@ -89,7 +89,7 @@ class LoopStatus:
 
 @dataclass(frozen=True, slots=True)
 class KeptStatus:
-    """What an operator keeps, on all workers together, and how much: ``join: left``.
+    """A state of an operator on all workers together, and its size: ``join: left``.
 
     ``spilled_bytes`` are those of ``size_bytes`` that lie in files, because memory is limited.
     """
@@ -120,7 +120,7 @@ class RunStatus:
 
     @property
     def spilled_bytes(self) -> int:
-        """How much of it lies in files, because memory is limited."""
+        """The bytes that are spilled to files."""
         return sum(each.spilled_bytes for each in self.kept)
 
     @property
@@ -152,7 +152,7 @@ def status_of(run: LocalRun, rows: RowCounts | None = None) -> RunStatus:
 
 
 def kept_of(run: LocalRun) -> dict[str, KeptRows]:
-    """What the operators of all workers keep, by operator and what it is."""
+    """Return the state sizes of all workers, by operator and name."""
     found: dict[str, KeptRows] = {}
     for worker in workers_of(run):
         for name, kept in worker.kept().items():
@@ -218,7 +218,7 @@ def _loops(
 
 
 def describe_interruption(run: LocalRun) -> str:
-    """Where a run was when it was interrupted: the round of each loop, and what circulates, as text."""
+    """Describe an interrupted run: the round of each loop, and circulating rows."""
     plan, graph = run.plan, workers_of(run)[0].graph
     counted = _counted_everywhere(run)
     rows = _rows_waiting(run)

@@ -1,4 +1,4 @@
-"""Telling what happens on a worker to whoever judges it: many events in one message.
+"""Report a worker's events to the verifier, in batches.
 
 A message costs more than an event, so events wait a little: until there are many, until a moment has passed,
 or until something else is said that rests on them. Nothing is ever left out, and the order stays.
@@ -83,7 +83,7 @@ class EventTeller:
         self._tell(self._taken(asked))
 
     def before(self, tell: TellRows) -> TellRows:
-        """How a worker tells anything else: what rests on events after these."""
+        """How a worker sends other reports, after these events."""
 
         def after_events(report: Report, bodies: Sequence[Body] = (), /) -> None:
             if isinstance(report, _RESTS_ON_EVENTS):

@@ -1,4 +1,4 @@
-"""A watchdog inside a process, for workers that no driver on the same machine can watch.
+"""End worker processes whose driver is on another machine and gone.
 
 ``faulthandler`` has a thread of its own that does not need Python's global lock. Each beat sets it back. If
 native code holds the lock for too long, no beat follows: the thread writes the stack of every Python thread

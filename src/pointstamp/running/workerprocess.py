@@ -1,4 +1,4 @@
-"""A worker's process: it meets the others, does its work in the mesh, and tells how it has failed if it has.
+"""The main function of a worker process.
 
 ``work`` is the main function of such a process; what it does once it has met the others is given to it. It
 ends when that has ended, and when the driving process is gone: it never outlives it by more than a moment.
@@ -26,7 +26,7 @@ MEETING_SECONDS_MAX: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """What a worker process is told at its start."""
+    """The arguments of a worker process."""
 
     worker: int
     workers: int
@@ -38,7 +38,7 @@ class Seat:
     """Where the board is found on which the worker shows that it runs."""
 
     def sign(self) -> Sign | None:
-        """How the worker shows that it runs."""
+        """The liveness sign of the worker."""
         return None if self.board is None else Board.open(self.board).of(self.worker)
 
 
@@ -47,7 +47,7 @@ RunMember: TypeAlias = Callable[[Mesh, Seat, Sign | None], None]
 
 
 def member_names(workers: int) -> list[str]:
-    """What the members of the mesh are called: the workers, and the driving process after them."""
+    """Return the names of the mesh members: the workers, then the driving process."""
     return [*(f"worker {number}" for number in range(workers)), DRIVER]
 
 

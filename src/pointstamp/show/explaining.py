@@ -5,11 +5,19 @@ with the columns by which it keeps rows and what a change costs. What several ou
 the end says which that is. The text depends on the plan alone.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pointstamp.flow.in_zone import uses_time_zone
 from pointstamp.flow.plan import Node, NodeKind, Plan
-from pointstamp.show.describe import kept_words, limit_words, one_line, quoted, schema_of_end
+from pointstamp.plan.explain import PhysicalOperator, PhysicalPlan
+from pointstamp.show.describe import (
+    kept_words,
+    limit_words,
+    one_line,
+    quoted,
+    schema_of_end,
+    source_words,
+)
 from pointstamp.topology.ports import OperatorIndex
 
 
@@ -24,6 +32,24 @@ def explain(plan: Plan) -> str:
     if plan.time_zone is not None or any(map(uses_time_zone, plan.nodes)):
         lines.append(f"time zone: {plan.time_zone or 'that of the Spark session, and UTC elsewhere'}")
     return "\n".join(lines) + "\n"
+
+
+def physical_plan(plan: Plan) -> PhysicalPlan:
+    """Return the operators that run, with their state and its cost, and the text of those with state."""
+    users = _users(plan)
+    return PhysicalPlan(explain(plan), tuple(_physical(plan, node, users) for node in plan.nodes))
+
+
+def _physical(plan: Plan, node: Node, users: Mapping[OperatorIndex, list[str]]) -> PhysicalOperator:
+    words = kept_words(node)
+    return PhysicalOperator(
+        node.name,
+        node.kind.value,
+        tuple(source_words(plan, port.source) for port in node.inputs if port.source is not None),
+        tuple(dict.fromkeys(one_line(str(port.pact)) for port in node.inputs if str(port.pact))),
+        None if words is None or words.startswith("nothing") else words,
+        tuple(users.get(node.index, ())),
+    )
 
 
 def _lines(
@@ -80,10 +106,7 @@ def _above(node: Node) -> list[OperatorIndex]:
 
 def _shared_lines(plan: Plan) -> Iterator[str]:
     """Which operators with state, and which inputs, several outputs are made of."""
-    users: dict[OperatorIndex, list[str]] = {}
-    for name, node in plan.named(NodeKind.OUTPUT).items():
-        for index in _all_above(plan, node):
-            users.setdefault(index, []).append(name)
+    users = _users(plan)
     lines = [
         f"  {quoted(node.name)}: {', '.join(quoted(name) for name in users[node.index])}"
         for node in plan.nodes
@@ -94,6 +117,15 @@ def _shared_lines(plan: Plan) -> Iterator[str]:
     if lines:
         yield "kept once, for several outputs:"
         yield from lines
+
+
+def _users(plan: Plan) -> dict[OperatorIndex, list[str]]:
+    """Return the outputs that need each operator."""
+    users: dict[OperatorIndex, list[str]] = {}
+    for name, node in plan.named(NodeKind.OUTPUT).items():
+        for index in _all_above(plan, node):
+            users.setdefault(index, []).append(name)
+    return users
 
 
 def _all_above(plan: Plan, node: Node) -> set[OperatorIndex]:

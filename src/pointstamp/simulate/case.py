@@ -1,4 +1,4 @@
-"""A case: one world of one flow, described so briefly that it fits on a command line.
+"""A case: one simulated world of a flow, as short as a command line.
 
 A case names a seed and how many workers; after shrinking also which of the user's epochs and rows are fed
 (those that stay are numbered again from epoch 0), and which choices of the seed are really made. Where a flow
@@ -50,7 +50,7 @@ class Case:
         return shlex.join(words)
 
     def select(self, inputs: Mapping[str, Items]) -> dict[str, Items]:
-        """What this case feeds of all there is."""
+        """Return the input items of this case."""
         length = max((len(items) for items in inputs.values()), default=0)
         kept = range(length) if self.epochs is None else self.epochs
         return {
@@ -89,7 +89,7 @@ def parse_rows(text: str) -> tuple[RowName, ...]:
                 rows.append((name, int(epoch), int(row)))
     except ValueError:
         raise UsageError(
-            f"rows are written as input=epoch.row,epoch.row;..., which {text!r} is not."
+            f"expected rows as input=epoch.row,epoch.row;..., got {text!r}. Write them in this form."
         ) from None
     return tuple(rows)
 
@@ -99,7 +99,9 @@ def parse_numbers(what: str, text: str) -> tuple[int, ...]:
     try:
         return tuple(parse_ranges(text))
     except ValueError:
-        raise UsageError(f"{what} are written as numbers and ranges, 0,3-5, which {text!r} is not.") from None
+        raise UsageError(
+            f"expected {what} as numbers and ranges such as 0,3-5, got {text!r}. Write them in this form."
+        ) from None
 
 
 def prepared(plan: Plan, given: Any) -> dict[str, Items]:  # noqa: ANN401 - whatever a user wrote
@@ -109,13 +111,13 @@ def prepared(plan: Plan, given: Any) -> dict[str, Items]:  # noqa: ANN401 - what
     if not isinstance(given, Mapping):
         example = ", ".join(f"{name!r}: [{each}, {each}]" for name in declared)
         raise FlowError(
-            f"the inputs of flow '{plan.name}' must be a mapping from names to lists of {lists}, not "
+            f"the inputs of flow '{plan.name}' must be a mapping from names to lists of {lists}, got "
             f"{type(given).__name__}. Write {{{example}}}."
         )
     if given.keys() != declared.keys():
         raise FlowError(
-            f"flow '{plan.name}' has the inputs {', '.join(map(repr, declared)) or 'none'}, but was given "
-            f"{lists} for {', '.join(map(repr, given)) or 'none'}. Give a list of {lists} for each."
+            f"flow '{plan.name}' has the inputs {', '.join(map(repr, declared)) or 'none'}, got {lists} "
+            f"for {', '.join(map(repr, given)) or 'none'}. Give a list of {lists} for each."
         )
     prepare = _timed_items if has_own_times(plan) else _epochs
     return {name: prepare(plan, name, given[name]) for name in declared}
@@ -124,7 +126,7 @@ def prepared(plan: Plan, given: Any) -> dict[str, Items]:  # noqa: ANN401 - what
 def _epochs(plan: Plan, name: str, given: Any) -> Items:  # noqa: ANN401 - whatever a user wrote
     if not isinstance(given, list | tuple):
         raise FlowError(
-            f"input '{name}' needs a list with the rows of each epoch, not {type(given).__name__}. Put "
+            f"input '{name}' needs a list with the rows of each epoch, got {type(given).__name__}. Put "
             "brackets around the rows of a single epoch."
         )
     return [
@@ -136,8 +138,8 @@ def _epochs(plan: Plan, name: str, given: Any) -> Items:  # noqa: ANN401 - whate
 def _timed_items(plan: Plan, name: str, given: Any) -> Items:  # noqa: ANN401 - whatever a user wrote
     if not isinstance(given, list | tuple):
         raise FlowError(
-            f"input '{name}' needs a list of (time, rows) pairs, not {type(given).__name__}, because the "
-            "flow has times of its own. Put brackets around a single pair."
+            f"input '{name}' needs a list of (time, rows) pairs, because the flow has custom times, got "
+            f"{type(given).__name__}. Put brackets around a single pair."
         )
     items: list[FedItem] = []
     current = plan.root.minimum()
@@ -145,8 +147,8 @@ def _timed_items(plan: Plan, name: str, given: Any) -> Items:  # noqa: ANN401 - 
         who = f"input '{name}', item {number}"
         if not (isinstance(pair, tuple) and len(pair) == 2):
             raise FlowError(
-                f"{who}: this flow has times of its own, so its items are (time, rows) pairs; this one is of "
-                f"type {type(pair).__name__}."
+                f"{who}: items must be (time, rows) pairs, because the flow has custom times, got "
+                f"{type(pair).__name__}. Write (time, rows)."
             )
         time, rows = pair
         _check_goes_on(plan, who, current, time)
@@ -166,8 +168,8 @@ def _check_goes_on(plan: Plan, who: str, current: Any, time: Any) -> None:  # no
         ) from error
     if not goes_on:
         raise FlowError(
-            f"{who} is at {time!r}, but the input was at {current!r} before; inputs move to greater or equal "
-            "times only."
+            f"{who} is at {time!r}, but the input is already at {current!r}. Give items in the order of "
+            "their times."
         )
 
 

@@ -1,4 +1,4 @@
-"""Choices: everything that a simulated world is free to decide, drawn in order from one seed.
+"""The random choices of a simulated world, drawn in order from one seed.
 
 The answer to choice i depends on the seed, on i and on how many options there are, and on nothing else: not
 on the answers before it, nor on the process. An answer of 0 is always the plain one (no delay, no split, the

@@ -1,4 +1,4 @@
-"""What a simulated world feeds to its workers: each item's rows, split and dealt out as the choices say.
+"""Feed the rows of each item to simulated workers, split by the choices.
 
 An input is a list of items: item i is epoch i, unless the flow has times of its own and each item brings its
 time, or the epochs of an input are its event time. Each worker has for each input a script of its own: send
@@ -55,7 +55,7 @@ SPLITS_MAX: Final = (1, 3, 8)
 
 
 class Script:
-    """What one worker's input still has to do; each ``act`` does the next thing."""
+    """The remaining actions of one worker's input; each ``act`` does the next one."""
 
     def __init__(self, handle: InputHandle, items: Items, parts: Sequence[Sequence[pa.RecordBatch]]) -> None:
         times = [item.root_at(position) for position, item in enumerate(items)]

@@ -1,4 +1,4 @@
-"""The simulated network and clock: messages between workers take as long as the choices say.
+"""The simulated network and clock.
 
 Kept: what a ``Transport`` promises, and no more. Messages of one ordered pair of workers arrive in the order
 in which they were sent, none is lost and none comes twice; between different pairs there is no order at all.
@@ -42,7 +42,7 @@ class SimulatedNetwork:
         self.in_flight = 0
 
     def send(self, sender: WorkerIndex, receiver: WorkerIndex, message: Message) -> None:
-        """Put a message on its way; it never overtakes an earlier one of the same pair."""
+        """Send a message; it never overtakes an earlier one of the same pair."""
         queue = self._queues[receiver][sender]
         arrival = self._clock.ticks + self._choices.choose(self.delays_max[receiver][sender] + 1)
         if queue:
@@ -80,7 +80,7 @@ class SimulatedTransport:
         self._worker = worker
 
     def send(self, peer: WorkerIndex, message: Message) -> None:
-        """Put a message on its way to another worker."""
+        """Send a message to another worker."""
         self._network.send(self._worker, peer, message)
 
     def receive(self) -> Sequence[Message]:

@@ -1,4 +1,4 @@
-"""Comparing what two runs emitted: per output and time as multisets of rows, whatever their order.
+"""Compare the outputs of two runs as multisets, per output and time.
 
 Floating point sums depend on the order of their terms, and no schedule promises one; rows that differ in
 floats by no more than a billionth part count as equal.
@@ -44,7 +44,7 @@ class Difference:
 
 
 def first_difference(expected: Outputs, got: Outputs, own: TimeOrder[Any] | None = None) -> Difference | None:
-    """Where two runs differ for the first time, by epoch and then by output; None where they do not.
+    """Return the first difference of two runs, by epoch and then by output; None if equal.
 
     Where a flow has times of its own, its order sorts them.
     """

@@ -1,4 +1,4 @@
-"""Running a user's flow in many worlds: each is judged, and must have the output of one worker.
+"""Run a flow in many simulated worlds, and compare with one worker.
 
 The run to compare with has one worker and leaves nothing to chance. Every other world must emit the same
 rows at the same times, because a flow must not depend on the schedule. A world that does not, or whose trace
@@ -84,7 +84,7 @@ class Simulator:
         return Outcome(case, kind, reason, verdict, run)
 
     def trace(self, outcome: Outcome) -> Trace:
-        """What is saved of a world."""
+        """The recorded result of a world."""
         run = outcome.run
         header = Header(
             self.plan.name,
@@ -97,7 +97,7 @@ class Simulator:
         return Trace(header, tuple(run.events))
 
     def difference(self, expected: Outputs, got: Outputs) -> Difference | None:
-        """Where what two worlds emitted differs for the first time."""
+        """Return the first difference of the outputs of two worlds."""
         own = self.plan.root if self.shape.has_own_times else None
         return first_difference(expected, got, own)
 
@@ -193,12 +193,12 @@ def cases(
 
 
 def workers_of(seed: int, fewest: int, most: int) -> int:
-    """How many workers the world of this seed has."""
+    """Return the number of workers of this seed."""
     return fewest + seed % (most - fewest + 1)
 
 
 def crashes_of(seed: int, turns: int, fewest: int, most: int) -> int:
-    """How many crashes the world of this seed has, where numbers of workers repeat after so many seeds."""
+    """Return the number of crashes of this seed."""
     return fewest + seed // turns % (most - fewest + 1)
 
 

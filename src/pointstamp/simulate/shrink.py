@@ -1,4 +1,4 @@
-"""Shrinking a failing world: the fewest workers, crashes, epochs and rows, and the shortest schedule for it.
+"""Shrink a failing world: fewer workers, crashes, epochs and rows, a shorter schedule.
 
 Each part is made smaller by leaving out halves, then quarters, and so on (delta debugging), as long as the
 same property breaks. With other rows the seed's choices mean something else, so a few other seeds are tried

@@ -1,4 +1,4 @@
-"""A world in which real workers run under a simulated network, clock and scheduler, all decided by one seed.
+"""A simulated world: real workers under a seeded network, clock and scheduler.
 
 The workers are the production ``Worker``; only what they ask of the outside is replaced. The seed decides
 which worker steps next and which of its operators acts, how long messages take and in which order those of
@@ -6,7 +6,7 @@ different pairs arrive, who is slow and who stalls, how rows are split and dealt
 advance, and how often progress is told. The same flow, inputs and seed give the same events in any process.
 
 A run is bounded: it ends where nothing can happen any more, or where an operator fails, or at a limit. There
-is no simulated storage, because no worker asks for any.
+is not simulated: storage, because no worker asks for it.
 """
 
 import gc
@@ -40,7 +40,7 @@ SILENT_ACTIVATIONS: Final = (SILENT_ACTIVATIONS_MAX, 1, 2, 5)
 
 
 class Ended(Enum):
-    """How a run ended."""
+    """The end of a run."""
 
     COMPLETE = "complete"
     STUCK = "stuck"
@@ -50,7 +50,7 @@ class Ended(Enum):
 
 @dataclass(slots=True)
 class WorldRun:
-    """What happened in a world: the events, the outputs per time, how it ended, the choices it took."""
+    """The record of a world: events, outputs by time, its end, and its choices."""
 
     events: list[Event]
     outputs: dict[tuple[str, Time], list[pa.RecordBatch]]

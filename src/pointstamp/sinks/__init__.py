@@ -1,4 +1,4 @@
-"""Where finished epochs go: staged by the workers, published once, read whole.
+"""Sinks: epochs staged by workers, published once, read complete.
 
 ``port`` is what is asked of a sink; ``parquet`` and ``delta`` are two, whose workers stage ``files``, and
 ``postgres`` is one whose workers stage rows in a database; ``iceberg`` adds files to tables. What is

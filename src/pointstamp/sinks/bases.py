@@ -1,4 +1,4 @@
-"""Bases: what a published table adds up to after some epoch, so that reading it does not cost its history.
+"""Bases: the accumulated rows of a published table after an epoch.
 
     <path>/_pointstamp/tables/<output>/<epoch>-<token>.json            which files, with their checksums
     <path>/_pointstamp/tables/<output>/<epoch>-<token>-<part>.parquet  rows with weights
@@ -54,7 +54,7 @@ _NAME: Final = re.compile(r"(?P<epoch>\d{12,})-(?P<token>[0-9a-f]{16})(-\d{5,}\.
 
 
 class Base(msgspec.Struct, frozen=True):
-    """What a table adds up to after an epoch: the files with its rows, each with its weight."""
+    """The accumulated rows of a table after an epoch: files of rows with their weights."""
 
     query: str
     output: str
@@ -72,7 +72,7 @@ def bases(storage: Storage, query: str, output: str, through: int) -> Iterator[B
         try:
             base = _read(storage, name)
         except (NotStored, StorageError) as error:
-            _log.warning("a base of the table '%s' is passed over: %s", output, error)
+            _log.warning("a base of the table '%s' is ignored: %s", output, error)
             continue
         if base.query == query:
             yield base
@@ -87,7 +87,7 @@ def base_changes(storage: Storage, base: Base) -> list[pa.Table] | None:
         except NotStored:
             return None  # a newer base has replaced it
         if (words := files.damage(storage.address, part, content)) is not None:
-            _log.warning("a base of the table '%s' is passed over: %s", base.output, words)
+            _log.warning("a base of the table '%s' is ignored: %s", base.output, words)
             return None
         made.append(files.table_of(content))
     return made
@@ -130,7 +130,7 @@ class BaseKeeper:
                 self._make(now, output, schema, last, changed, is_stopped)
             except (FlowError, NotStored, StorageError) as error:
                 # Readers will say so, with more about it.
-                _log.warning("no base is made of the table '%s': %s", output, error)
+                _log.warning("no base of the table '%s' was written: %s", output, error)
         self._remove_old(output)
 
     def _make(
@@ -223,7 +223,9 @@ def _place(output: str) -> str:
 def _parsed(path: str) -> re.Match[str]:
     found = _NAME.fullmatch(path.rpartition("/")[2])
     if found is None:
-        raise StorageError(f"'{path}' is no name of a base. Remove it: only this library writes there.")
+        raise StorageError(
+            f"'{path}' is not the name of a base. Remove it: only pointstamp may write to this folder."
+        )
     return found
 
 

@@ -1,4 +1,4 @@
-"""The chain of manifests: which commits have been published below a folder, one object after the other.
+"""The chain of manifests: the published commits of a folder.
 
 Commit n is published by creating the object ``_pointstamp/<n>.json``, which only one writer can do: object
 stores have no rename, so this is the commit point. A chain of months would be as many objects as there were
@@ -47,7 +47,7 @@ _NAME: Final = re.compile(rf"{FOLDER}/(\d{{12,}})\.json")
 
 
 class PublishedCommit(msgspec.Struct, frozen=True):
-    """What one publication added: the files of the epochs after the previous commit's, up to its own."""
+    """One commit: the files of the epochs after the previous commit, through its own."""
 
     number: int
     epochs_through: int
@@ -128,8 +128,8 @@ class Chain:
                 number = link.commits[-1].number
                 raise self._broken(
                     f"'{_name(number)}' belongs to '{link.query}', but "
-                    f"'{_name(links[-1].commits[-1].number)}' to '{links[-1].query}'. One of them lies in "
-                    "the place of another: restore it from a copy"
+                    f"'{_name(links[-1].commits[-1].number)}' to '{links[-1].query}'. One of the two "
+                    "files was moved or overwritten: restore it from a copy"
                 )
         return links
 
@@ -151,10 +151,10 @@ class Chain:
                 # With a newer link the missing one was replaced meanwhile; without, it is lost.
                 if newest == before:
                     raise self._broken(
-                        f"link {newest} is there, but not all links before it: {error}"
+                        f"link {newest} exists, but an earlier link is missing: {error}"
                     ) from error
                 before = newest
-        raise self._broken(f"links disappeared while they were read, {_TRIES_MAX} times")
+        raise self._broken(f"links were removed during the read, {_TRIES_MAX} times in a row")
 
     def begin(self, query: str) -> None:
         """Mark the folder as one to which a query publishes, unless it is."""
@@ -213,18 +213,18 @@ class Chain:
                 )
             if last.commits[-1].is_complete:
                 raise self._broken(
-                    f"commit {newest} is marked as the last one, but commit {commit.number} was given"
+                    f"expected the commit after the last one, {newest}, got commit {commit.number}"
                 )
             expected, through = newest + 1, last.commits[-1].epochs_through
         if commit.number != expected:
-            raise self._broken(f"commit {expected} must come next, but commit {commit.number} was given")
+            raise self._broken(f"expected commit {expected}, got commit {commit.number}")
         epochs = [(file.first_epoch, file.last_epoch) for file in commit.files]
         if commit.epochs_through < through or not all(
             through < first <= last <= commit.epochs_through for first, last in epochs
         ):
             raise self._broken(
-                f"commit {commit.number} must hold epochs after {through} up to {commit.epochs_through}, but "
-                f"has files of the epochs {sorted(epochs)}"
+                f"commit {commit.number} must hold epochs after {through} up to {commit.epochs_through}, "
+                f"got files of epochs {sorted(epochs)}"
             )
         return there
 
@@ -232,8 +232,7 @@ class Chain:
         """StorageError where a link is of another query."""
         if link.query != query:
             raise self._broken(
-                f"they belong to the output of '{link.query}', and '{query}' may not publish there; runs do "
-                "not mix"
+                f"the folder belongs to query '{link.query}', and query '{query}' cannot publish to it"
             )
 
     def sync(self, link: ChainLink) -> None:
@@ -251,11 +250,11 @@ class Chain:
                         return
                     raise self._broken(
                         f"commit {commit.number} of '{link.query}' is already published with "
-                        f"{len(there.files)} files through epoch {there.epochs_through}, but '{query}' gave "
-                        f"other content under this number: {len(commit.files)} files through "
-                        f"{commit.epochs_through}"
+                        f"{len(there.files)} files through epoch {there.epochs_through}, but '{query}' "
+                        f"published different content as this commit: {len(commit.files)} files through "
+                        f"epoch {commit.epochs_through}"
                     )
-        raise self._broken(f"commit {commit.number} was there and is gone")
+        raise self._broken(f"commit {commit.number} was published and has been removed")
 
     def _commits(self, first: int, newest: int | None) -> list[PublishedCommit]:
         """The commits from ``first`` to the newest."""

@@ -1,4 +1,4 @@
-"""Compactions: what stands in place of the first commits of a chain, once their files have been merged.
+"""Compactions: merged files that replace the first commits of a chain.
 
     <path>/_pointstamp/compactions/<number>.json
 
@@ -8,9 +8,9 @@ Compaction n + 1 is made from compaction n, and exists once its object has been 
 can do. So a compactor that is late, or has been replaced, changes nothing that a reader sees.
 
 Files that were replaced stay for a while, for readers that know of them. Some older compactions are ``kept``
-to tell since when they are replaced: a file that one of them does not list, and that is no newer than it, is
+to tell since when they are replaced: a file that one of them does not list, and that is not newer than it, is
 replaced since then, and will not be listed again. What is neither the newest nor kept by the newest is
-removed, and means nothing if somebody late creates it again.
+removed, and means nothing if a late writer creates it again.
 """
 
 import re
@@ -57,7 +57,7 @@ def encode_compaction(compaction: Compaction) -> bytes:
 
 
 def decode_compaction(content: bytes, number: int, place: str) -> Compaction:
-    """What was stored under a number; StorageError where it was altered, or is another one."""
+    """Return the compaction of a number; StorageError if it was altered or replaced."""
     name = _name(number)
     try:
         return msgspec.json.decode(unseal_json(content, name, COMPACTION_VERSION), type=Compaction)
@@ -81,7 +81,7 @@ class PublishedMoment(msgspec.Struct, frozen=True):
 
 
 def moment(storage: Storage, newest: Compaction | None, tail: int = 0) -> PublishedMoment | None:
-    """What is published, but for the last commits, on top of the newest compaction; None where nothing is."""
+    """Return the published commits on top of the newest compaction; None if there are none."""
     through = -1 if newest is None else newest.commits_through
     links = Chain(storage).links(after=through)
     commits = [commit for link in links for commit in link.commits if commit.number > through]
@@ -123,7 +123,9 @@ class Compactions:
                 if number == before:
                     break
                 before = number
-        raise StorageError(f"'{self.storage.address}/{PLACE}': compactions disappear while they are read.")
+        raise StorageError(
+            f"'{self.storage.address}/{PLACE}': compactions were removed during the read. Read again."
+        )
 
     def read(self, number: int) -> Compaction:
         """One of them; NotStored where it is gone."""
@@ -141,7 +143,7 @@ class Compactions:
                 self.storage.delete(_name(number))
 
     def numbers(self) -> list[int]:
-        """The numbers of all that are there."""
+        """Return the numbers of all compactions."""
         found = (_NAME.fullmatch(name) for name in self.storage.list(f"{PLACE}/"))
         return [int(each[1]) for each in found if each]
 

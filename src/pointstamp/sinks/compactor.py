@@ -1,4 +1,4 @@
-"""Compacting what is published: many small files become few large ones, while it is read and added to.
+"""Merge small published files while they are read and extended.
 
 A turn takes the newest compaction and the commits after it, merges some files (``tiers``, ``merging``), and
 creates the next compaction (``compactions``), which lists them in place of what they were made of. Then it
@@ -47,7 +47,7 @@ _KEPT_PER_GRACE: Final = 4
 
 
 class ParquetCompactor:
-    """Compacts the output below a folder; one thread calls it, others may have compactors of their own.
+    """Compacts the output of a folder; called by one thread, next to other compactors.
 
     The last ``tail`` commits are left alone. With ``is_full`` all that is small is merged, not only where
     there is enough of a size.
@@ -77,7 +77,7 @@ class ParquetCompactor:
 
     @property
     def pause_seconds(self) -> float:
-        """How long to wait between two turns."""
+        """Seconds between two turns."""
         return self._policy.pause_seconds
 
     def turn(self, is_stopped: Callable[[], bool] = lambda: False) -> bool:
@@ -192,8 +192,8 @@ class ParquetCompactor:
     def _leave_alone(self, error: Unreadable, number: int) -> None:
         """A listed file that cannot be read is not merged; readers will report it."""
         if max(self._compactions.numbers(), default=-1) >= number:
-            raise AlreadyStored("another compaction has replaced the files that should be merged.") from error
-        _log.warning("compaction leaves a file as it is: %s", error)
+            raise AlreadyStored("another compaction has already replaced the files to merge.") from error
+        _log.warning("compaction skips a file: %s", error)
         self._left_alone.add(error.file.path)
         self._has_more = True
 
@@ -262,7 +262,7 @@ class _Work:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What ``compact`` has done: from how many files the output was read before, and is read now."""
+    """The result of ``compact``: the number of files before and after."""
 
     files_before: int
     files_after: int
@@ -282,7 +282,10 @@ def compact(
     storage = open_storage(os.fspath(path))
     before = moment(storage, Compactions(storage).newest())
     if before is None:
-        raise FlowError(f"'{redact(path)}' holds no {FOLDER}/*.json: nothing has been published there.")
+        raise FlowError(
+            f"'{redact(path)}' contains no {FOLDER}/*.json: nothing has been published to it. "
+            "Give the path of a published output."
+        )
     compactor = ParquetCompactor(storage, policy or CompactionPolicy(), tail=0, is_full=True)
     while compactor.turn():
         pass

@@ -1,4 +1,4 @@
-"""Output as Delta Lake tables, one per output below a path; needs ``deltalake`` on the driver alone.
+"""Delta Lake output, one table per output; needs ``deltalake`` on the driver only.
 
 Workers stage Parquet files into the tables' folders (``files``), where no reader of Delta sees them: a table
 is what its log lists. A commit adds them to the log in one Delta transaction, once (``delta_log``).
@@ -24,12 +24,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pointstamp.errors import RecoveryError, SchemaError, StorageError
-from pointstamp.redaction import RedactedRepr
+from pointstamp.redaction import RedactedRepr, redact
 from pointstamp.sinks import files
 from pointstamp.sinks.delta_log import DeltaCommit, DeltaLog, deltalake, table_folder
 from pointstamp.sinks.delta_table import CHANGES, AddedUp
 from pointstamp.sinks.files import Origin, StagedFiles
-from pointstamp.sinks.port import Staged
+from pointstamp.sinks.port import PublisherBase, SinkBase, Staged
 from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.places import absolute_place
 from pointstamp.storage.port import Storage
@@ -42,7 +42,7 @@ _BEGIN_ANEW = "start with a new checkpoint and a new path"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class DeltaSink(RedactedRepr):
+class DeltaSink(SinkBase, RedactedRepr):
     """Delta tables below a path; ``storage_options`` are deltalake's, ``open_storage`` opens it for files.
 
     An output that is a table becomes a Delta table of the rows that are there. With ``changes`` all that was
@@ -83,7 +83,7 @@ class DeltaSink(RedactedRepr):
         return DeltaPublisher(self)
 
     def is_table(self, schema: pa.Schema) -> bool:
-        """Whether the rows of an output are added up."""
+        """Whether an output is kept as an accumulated table."""
         return not self.changes and is_changes(schema)
 
     def columns(self, staged: pa.Schema) -> pa.Schema:
@@ -91,11 +91,11 @@ class DeltaSink(RedactedRepr):
         return pa.schema(list(staged)[1:-1]) if self.is_table(staged) else staged
 
     def staging_folder(self, output: str, schema: pa.Schema) -> str:
-        """Where workers stage the files of an output; changes that are added up lie beside the table's."""
+        """Return the folder where workers stage an output; accumulated changes have a separate one."""
         return f"{table_folder(output)}/{CHANGES}" if self.is_table(schema) else table_folder(output)
 
 
-class DeltaPublisher:
+class DeltaPublisher(PublisherBase):
     """Adds commits to the tables of one query."""
 
     def __init__(self, sink: DeltaSink) -> None:
@@ -106,23 +106,33 @@ class DeltaPublisher:
         deltalake()
 
     def check_outputs(self, before: Collection[str]) -> None:
-        """An output may end with any commit; a new one is refused, because its table would lack commits."""
+        """Accept dropped outputs; reject a new one, because its table would lack commits.
+
+        The table of an output that is a table must not have rows of another query: they would stay in it.
+        """
         for output in self._sink.schemas:
-            table = self._log(output).table()
+            log = self._log(output)
+            table = log.table()
             if table is not None:
                 try:
-                    self._log(output).check_columns(table)
+                    log.check_columns(table)
                 except StorageError as error:
                     raise RecoveryError(
-                        f"{error} Nothing was changed: take the change back, or {_BEGIN_ANEW}."
+                        f"{error} Nothing was changed. Undo the change of the flow, or {_BEGIN_ANEW}."
                     ) from error
+                if self._sink.is_table(self._staged[output]) and not log.may_be_alone_in(table):
+                    raise RecoveryError(
+                        f"output '{output}' is a table, whose rows are those of one query, but "
+                        f"'{redact(log.address)}' has rows or commits of another one. Resume with the "
+                        f"checkpoint that wrote them, or {_BEGIN_ANEW}."
+                    )
         reached = max((self._log(output).last() for output in before), default=-1)
         for output in self._sink.schemas:
             if output not in before and before and self._log(output).last() != reached:
                 raise RecoveryError(
-                    f"output '{output}' is new, but '{self._sink.path}' already has commits up to {reached} "
-                    "of this query, which the table of the new output would lack; nothing was changed. Take "
-                    f"the change back, or {_BEGIN_ANEW}."
+                    f"output '{output}' is new, but '{self._sink.path}' already has commits up to "
+                    f"{reached} of this query, which the new table would lack. Nothing was changed. Undo "
+                    f"the change of the flow, or {_BEGIN_ANEW}."
                 )
 
     def begin(self) -> None:

@@ -1,4 +1,4 @@
-"""The log of one Delta table: which commits of a query it has, and how another one is added.
+"""Commits of a query in the log of a Delta table.
 
 A commit is one Delta transaction that carries two application transactions, the query's name with the
 commit's number, and with the last epoch. So a repeated publication is recognised from the table itself, and
@@ -36,7 +36,7 @@ EPOCH_METADATA: Final = "pointstamp.epoch"
 
 @dataclass(frozen=True, slots=True)
 class DeltaCommit:
-    """What is to be published: a number, the last epoch, and pieces of all outputs."""
+    """A commit to publish: its number, last epoch, and pieces of all outputs."""
 
     number: int
     epochs_through: int
@@ -47,7 +47,7 @@ class DeltaCommit:
         return [file for file in self.staged if file.output == output]
 
     def mark(self, query: str) -> str:
-        """What the log keeps to recognise the commit."""
+        """The metadata that identifies the commit in the log."""
         content = msgspec.json.encode([self.epochs_through, sorted(self.staged, key=lambda file: file.path)])
         digest = hashlib.blake2b(content, digest_size=16).hexdigest()
         return json.dumps({"query": query, "number": self.number, "content": digest})
@@ -67,7 +67,7 @@ class DeltaLog(RedactedRepr):
 
     @property
     def address(self) -> str:
-        """Where the table is."""
+        """The address of the table."""
         root = self.path.rstrip("/") if SCHEME.match(self.path) else os.path.abspath(self.path)
         return f"{root}/{table_folder(self.output)}"
 
@@ -108,7 +108,9 @@ class DeltaLog(RedactedRepr):
         if table.transaction_version(self._epochs_id) is None:
             delta = deltalake()
             properties = delta.CommitProperties(
-                max_commit_retries=0, app_transactions=[delta.Transaction(self._epochs_id, -1)]
+                custom_metadata={_METADATA: json.dumps({"query": self.query, "number": -1})},
+                max_commit_retries=0,
+                app_transactions=[delta.Transaction(self._epochs_id, -1)],
             )
             try:
                 table.create_write_transaction([], "append", self._schema(), commit_properties=properties)
@@ -119,6 +121,13 @@ class DeltaLog(RedactedRepr):
                         f"'{self.query}': {error}."
                     ) from error
         self.reached()
+
+    def may_be_alone_in(self, table: "DeltaTable") -> bool:
+        """Whether a table has commits of this query, or is empty and has none of another query."""
+        if any(table.transaction_version(each) is not None for each in (self.query, self._epochs_id)):
+            return True
+        is_used = pa.table(table.get_add_actions()).num_rows > 0
+        return not is_used and not any(_METADATA in entry for entry in table.history())
 
     def is_published(self, commit: DeltaCommit) -> bool:
         """Whether the table has a commit; StorageError if its number is another one's, or not the next."""
@@ -133,9 +142,8 @@ class DeltaLog(RedactedRepr):
         expected = 0 if last is None else last + 1
         if commit.number != expected:
             raise StorageError(
-                f"the table '{redact(self.address)}': commit {expected} of '{self.query}' must come next, "
-                "but commit "
-                f"{commit.number} was given."
+                f"the table '{redact(self.address)}': expected commit {expected} of '{self.query}', got "
+                f"commit {commit.number}."
             )
         return False
 
@@ -173,7 +181,7 @@ class DeltaLog(RedactedRepr):
         return True
 
     def cannot(self, commit: DeltaCommit, error: Exception) -> StorageError:
-        """The words for a commit that Delta refuses."""
+        """Return the message for a commit that Delta rejects."""
         return StorageError(
             f"the table '{redact(self.address)}': commit {commit.number} of '{self.query}' cannot be "
             f"added: {error}."
@@ -206,9 +214,9 @@ class DeltaLog(RedactedRepr):
             if (mark.get("query"), mark.get("number")) == (wanted["query"], wanted["number"]):
                 if mark != wanted:
                     raise StorageError(
-                        f"the table '{redact(self.address)}': commit {commit.number} of '{self.query}' was "
-                        "published "
-                        "before with other content."
+                        f"the table '{redact(self.address)}': commit {commit.number} of '{self.query}' "
+                        "was already published with different content. Use a new checkpoint and a new "
+                        "path."
                     )
                 self._sync(entry["version"])
                 return

@@ -1,4 +1,4 @@
-"""The rows of a Delta table that is kept up to date: which files a change touches, what takes their place.
+"""Rewrite the files of a Delta table that a change touches.
 
 Delta's files are never changed, so a row that disappears takes its file with it: the file's other rows are
 written again. Which files those are is known by the hashes of their rows, eight bytes for each in the memory
@@ -36,7 +36,7 @@ class NewFile(NamedTuple):
 
 
 class Rewritten(NamedTuple):
-    """What a change does to a table: these files are gone from it, and these are new."""
+    """The files that a change removes from a table and adds to it."""
 
     removed: list[str]
     added: list[NewFile]
@@ -65,8 +65,8 @@ class DeltaRows:
             left = copies(total, f"the table '{self._storage.address}/{self._folder}' with this commit")
         except FlowError as error:
             raise StorageError(
-                f"{error} Somebody else has changed the table, which belongs to this query: others may only "
-                "optimize it."
+                f"{error} Another writer has changed the table, which belongs to this query. Other "
+                "writers may only optimize it."
             ) from error
         starts = range(0, left.num_rows, ROWS_PER_FILE_MAX)
         slices = [left.slice(start, ROWS_PER_FILE_MAX) for start in starts]

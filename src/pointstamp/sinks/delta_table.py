@@ -1,4 +1,4 @@
-"""A Delta table that holds the rows of a table, as they are after the last epoch of each commit.
+"""A Delta table that holds the current rows of a table.
 
 The driver adds up what the workers have staged, writes new rows, and those that lay beside rows which are
 gone (``delta_rows``); one transaction adds and removes the files, and carries the commit's number. It is made
@@ -103,8 +103,7 @@ class AddedUp:
         if is_marked or any(SCHEME.match(name) or name.startswith("/") for name in names):
             what = "rows that are marked as deleted" if is_marked else "files outside its folder"
             raise StorageError(
-                f"the table '{redact(self._log.address)}' has {what}, with which its rows cannot be kept "
-                "up to date. "
-                "Somebody else has changed it: begin with a new path."
+                f"the table '{redact(self._log.address)}' has {what}, so its rows cannot be kept up to "
+                "date. Another writer has changed the table. Start with a new path."
             )
         return names

@@ -1,4 +1,4 @@
-"""Time travel by epoch: which version of a Delta table is the table after an epoch.
+"""Time travel: the version of a Delta table after an epoch.
 
 Each commit of a query is one version of its tables, and its metadata has the last epoch that is in it. Other
 versions, such as those of OPTIMIZE, have none, and change no row.
@@ -45,15 +45,18 @@ def delta_version(
             return each.version
     who = f"output '{output}' in '{redact(path)}'"
     if not found:
-        raise FlowError(f"{who} has no commit in its log that says its epoch.")
+        raise FlowError(f"{who}: no commit in the table's log records an epoch. Read it without an epoch.")
     later = [each.epoch for each in found if each.epoch > epoch]
     if not later:
-        raise FlowError(f"{who} has been published up to epoch {found[-1].epoch}, and not up to {epoch}.")
+        raise FlowError(
+            f"{who} is published through epoch {found[-1].epoch}, got epoch {epoch}. Ask for "
+            "an earlier epoch."
+        )
     earlier = [each.epoch for each in found if each.epoch < epoch]
     words = f"after {earlier[-1]}" if earlier else "from the first in its log"
     raise FlowError(
-        f"{who}: no commit ends with epoch {epoch}. It was published with those {words} up to {later[0]}; "
-        "ask for that one, or for the one before."
+        f"{who}: no commit ends with epoch {epoch}. It was published together with those {words} through "
+        f"{later[0]}. Ask for that epoch, or an earlier one."
     )
 
 

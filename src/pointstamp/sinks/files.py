@@ -1,4 +1,4 @@
-"""The Parquet files that workers stage: one per output, worker and group of epochs, the epoch first.
+"""Stage Parquet files, one per output, worker and group of epochs.
 
 Where rows are partitioned by columns, it is one per folder (``hive``). A file is whole when ``stage``
 returns; nothing here makes it visible. Its name says who wrote it: the first epoch, the worker, a tag of the
@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from pointstamp.errors import SchemaError
 from pointstamp.rows.columns import integers
 from pointstamp.sinks import hive
-from pointstamp.sinks.port import Epochs, Staged
+from pointstamp.sinks.port import Epochs, Staged, WriterBase
 from pointstamp.storage.port import Storage
 
 EPOCH_COLUMN: Final = pa.field("epoch", pa.int64())
@@ -34,7 +34,7 @@ _NAME: Final = re.compile(
 )
 
 
-class StagedFiles:
+class StagedFiles(WriterBase):
     """Stages the files of one worker; ``folders`` are where those of each output go, below the storage."""
 
     def __init__(
@@ -146,7 +146,7 @@ def first_epoch(name: str, query: str) -> int | None:
 
 
 def damage(address: str, file: Staged, content: bytes) -> str | None:
-    """What is wrong with the content of a file, as text; None if it is as it was written."""
+    """Return the damage of a file's content as text; None if it is intact."""
     if len(content) == file.size_bytes and zlib.crc32(content) == file.crc32:
         return None
     return (
@@ -163,7 +163,7 @@ def table_of(content: bytes) -> pa.Table:
 
 
 def missing(storage: Storage, files: Iterable[Staged]) -> Iterator[str]:
-    """Which files are not there as they were written, as text."""
+    """Yield the missing or altered files as text."""
     there = list(files)
     for file, size in zip(there, _sizes(storage, [file.path for file in there]), strict=True):
         if size != file.size_bytes:
@@ -181,8 +181,8 @@ def file_schema(output: str, schema: pa.Schema) -> pa.Schema:
     """The columns of an output's files: the epoch, then its own."""
     if any(name.lower() == EPOCH_COLUMN.name for name in schema.names):
         raise SchemaError(
-            f"output '{output}' has a column 'epoch', which is the name of the column with each row's epoch. "
-            "Rename it in the flow."
+            f"output '{output}' has a column 'epoch', which is reserved for each row's epoch. Rename it "
+            "in the flow."
         )
     return pa.schema([EPOCH_COLUMN, *schema])
 

@@ -1,4 +1,4 @@
-"""Folders by the values of columns, as Hive lays them out: ``day=2024-01-01/at=10%3A30/...``.
+"""Hive partition folders: ``day=2024-01-01/at=10%3A30/...``.
 
 The columns are in the folders' names and not in the files, as Spark, DuckDB, polars and pyarrow expect it. A
 null has the folder ``__HIVE_DEFAULT_PARTITION__``, and so has an empty string, for which Hive has no other;
@@ -39,25 +39,24 @@ class Partition(NamedTuple):
 
 
 def check_columns(output: str, schema: pa.Schema, columns: Sequence[str]) -> None:
-    """Refuse columns that an output does not have, or whose values do not come back from their text."""
+    """Reject missing columns, and types whose values do not survive their text form."""
     for column in columns:
         if column not in schema.names:
             said = ", ".join(f"'{name}'" for name in schema.names)
             raise SchemaError(
-                f"output '{output}' has no column '{column}', by which its files should be partitioned; it "
-                f"has {said}. Name one of these, or give the columns by output: "
-                "partition_by={'output': ['column']}."
+                f"partition_by: output '{output}' has no column '{column}'; it has {said}. Name one of "
+                "these, or give the columns by output: partition_by={'output': ['column']}."
             )
         if not _may_partition(schema.field(column).type):
             raise SchemaError(
-                f"output '{output}' cannot be partitioned by '{column}', which is "
-                f"{schema.field(column).type}: folders take whole numbers, strings, booleans, dates and "
-                "decimals. Convert the column in the flow, for example a time into a date."
+                f"output '{output}' cannot be partitioned by '{column}', got {schema.field(column).type}. "
+                "Partition columns must be integers, strings, booleans, dates or decimals. Convert the "
+                "column in the flow, for example a time into a date."
             )
     if len(set(columns)) < len(columns):
         raise SchemaError(
-            f"output '{output}' is partitioned twice by a column: partition_by={list(columns)}. Name each "
-            "column once."
+            f"output '{output}' is partitioned twice by one column, got partition_by={list(columns)}. "
+            "Name each column once."
         )
 
 
@@ -69,9 +68,9 @@ def split(output: str, table: pa.Table, columns: Sequence[str], partitions_max: 
     numbers, count = _numbered(table, columns)
     if count > partitions_max:
         raise SchemaError(
-            f"output '{output}', partitioned by {', '.join(columns)}, has rows for {count:,} folders in one "
-            f"commit of one worker, but {partitions_max:,} are allowed: each becomes a file. Partition by "
-            "columns with fewer values, or give the sink a larger partitions_max."
+            f"output '{output}', partitioned by {', '.join(columns)}, has rows for {count:,} folders in "
+            f"one commit of one worker; at most {partitions_max:,} are allowed, because each becomes a "
+            "file. Partition by columns with fewer values, or raise partitions_max."
         )
     order = np.argsort(numbers, kind="stable")
     borders = np.searchsorted(numbers[order], np.arange(count + 1))
@@ -98,13 +97,13 @@ def values_of(path: str) -> dict[str, str | None]:
 
 
 def blank_columns(path: str) -> tuple[int, ...]:
-    """Which of the columns in a path are empty strings, where their folders say null."""
+    """Return the columns of a path that are empty strings, not nulls."""
     found = _BLANK.search(path)
     return tuple(int(place) for place in found[1].split(".")) if found else ()
 
 
 def blank_ending(blank: Sequence[int]) -> str:
-    """How a file's name ends that says which columns are empty strings."""
+    """Return the suffix of a file name that lists the columns with empty strings."""
     return f"-blank-{'.'.join(map(str, blank))}" if blank else ""
 
 
@@ -152,9 +151,9 @@ def _folder(output: str, column: str, value: pa.Scalar) -> str:
     name = f"%2E{name[1:]}" if name.startswith(".") else name
     if len(name.encode()) > _NAME_BYTES_MAX:
         raise SchemaError(
-            f"output '{output}' has a value of {len(text):,} characters in '{column}', by which its files "
-            "are partitioned; the name of a folder, which holds the column's name and the value, has at "
-            f"most {_NAME_BYTES_MAX} bytes. Partition by a column with shorter values."
+            f"output '{output}' has a value of {len(text):,} characters in the partition column "
+            f"'{column}'. The folder name '{column}=value' has at most {_NAME_BYTES_MAX} bytes. Partition "
+            "by a column with shorter values."
         )
     return name
 

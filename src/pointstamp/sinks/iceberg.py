@@ -1,4 +1,4 @@
-"""Output as Apache Iceberg tables, one per output; needs ``pyiceberg`` on the driver alone.
+"""Apache Iceberg output, one table per output; needs ``pyiceberg`` on the driver only.
 
 Workers stage Parquet files (``files``) below a path, where no reader of Iceberg sees them. A commit adds them
 to the table in one snapshot, whose properties carry the query, the commit's number, its last epoch and a
@@ -8,7 +8,7 @@ older snapshots are expired.
 
 Of two drivers that publish the same commit at once one must fail. The catalog lets a snapshot in only on top
 of the one that was read, but pyiceberg tries again on top of another writer's: rows would come twice. So the
-tables are made with ``commit.retry.num-retries=0``, and a table in which somebody has changed that is
+tables are made with ``commit.retry.num-retries=0``, and a table in which this property was changed is
 refused.
 
 All outputs are appended, tables as changes with epochs and weights. Within a table a commit is visible at
@@ -30,7 +30,7 @@ from pointstamp.redaction import HIDDEN, RedactedRepr, harmless, is_secret, reda
 from pointstamp.sinks import files
 from pointstamp.sinks.chain import Columns
 from pointstamp.sinks.files import Origin, StagedFiles, folder_name
-from pointstamp.sinks.port import Staged
+from pointstamp.sinks.port import PublisherBase, SinkBase, Staged
 from pointstamp.storage.anywhere import storage_at, url_of
 from pointstamp.storage.places import absolute_place
 from pointstamp.storage.port import Storage
@@ -45,7 +45,7 @@ _TRIES_MAX: Final = 20
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class IcebergSink(RedactedRepr):
+class IcebergSink(SinkBase, RedactedRepr):
     """Iceberg tables in a namespace of a catalog; ``catalog`` are the properties that pyiceberg loads it by.
 
     ``path`` is where the tables and their files are, for the catalog's files and for ``open_storage`` alike.
@@ -88,7 +88,7 @@ class IcebergSink(RedactedRepr):
         return IcebergPublisher(self)
 
 
-class IcebergPublisher:
+class IcebergPublisher(PublisherBase):
     """Adds commits to the tables of one query."""
 
     def __init__(self, sink: IcebergSink) -> None:
@@ -105,7 +105,7 @@ class IcebergPublisher:
             ) from harmless(error, *map(str, sink.catalog.values()))
 
     def check_outputs(self, before: Collection[str]) -> None:
-        """An output may end with any commit; a new one is refused, because its table would lack commits."""
+        """Accept dropped outputs; reject a new one, because its table would lack commits."""
         reached = max((self._last(output)[0] for output in before), default=-1)
         for output, schema in self._sink.schemas.items():
             problem = None
@@ -118,8 +118,8 @@ class IcebergPublisher:
                 )
             if problem is not None:
                 raise RecoveryError(
-                    f"{problem} Nothing was changed: take the change back, or begin with a new checkpoint "
-                    "and a new namespace."
+                    f"{problem} Nothing was changed. Undo the change of the flow, or start with a new "
+                    "checkpoint and a new namespace."
                 )
 
     def begin(self) -> None:
@@ -176,8 +176,8 @@ class IcebergPublisher:
                     f"'{self._sink.query}': {self._said(error)}."
                 ) from error
         raise StorageError(
-            f"the table '{self._name(output)}': the mark of '{self._sink.query}' was overtaken {_TRIES_MAX} "
-            "times by others who write to the table."
+            f"the table '{self._name(output)}': the mark of '{self._sink.query}' conflicted {_TRIES_MAX} "
+            "times with other writers of the table. Let only this query write to it."
         )
 
     def _add(self, output: str, number: int, mark: dict[str, str], pieces: list[Staged]) -> None:
@@ -202,8 +202,8 @@ class IcebergPublisher:
                     f"added: {self._said(error)}."
                 ) from error
         raise StorageError(
-            f"the table '{self._name(output)}': commit {number} was overtaken {_TRIES_MAX} times by others "
-            "who write to the table."
+            f"the table '{self._name(output)}': commit {number} conflicted {_TRIES_MAX} times with other "
+            "writers of the table. Let only this query write to it."
         )
 
     def _is_published(
@@ -215,14 +215,14 @@ class IcebergPublisher:
         last = int(marks[0]["pointstamp.number"]) if marks else -1
         if number > last + 1:
             raise StorageError(
-                f"the table '{self._name(output)}': commit {last + 1} of '{self._sink.query}' must come "
-                f"next, but commit {number} was given."
+                f"the table '{self._name(output)}': expected commit {last + 1} of '{self._sink.query}', "
+                f"got commit {number}."
             )
         for there in marks:
             if there["pointstamp.number"] == mark["pointstamp.number"] and there != mark:
                 raise StorageError(
                     f"the table '{self._name(output)}': commit {number} of '{self._sink.query}' was "
-                    "published before with other content."
+                    "already published with different content. Use a new checkpoint and a new namespace."
                 )
         return number <= last
 
@@ -290,7 +290,7 @@ def table_name(output: str) -> str:
 
 
 def data_folder(output: str) -> str:
-    """Where the files of an output's table are, below the path."""
+    """Return the folder of an output's table, relative to the path."""
     return f"{table_name(output)}/data"
 
 

@@ -1,4 +1,4 @@
-"""One file in place of several: its rows are theirs in their order, and its name says for what it was made.
+"""Merge several files into one, with a name that identifies its commits.
 
     epochs-<first>-<last>-query-<tag>-compaction-<number>-<token>-<index>.parquet
 
@@ -45,14 +45,14 @@ class Unreadable(Exception):  # noqa: N818 - it is said, and left alone
 
 
 class Maker(NamedTuple):
-    """The maker of merged files: for which compaction of which query, under a token of its own."""
+    """The origin of merged files: query, compaction and a unique token."""
 
     query: str
     compaction: int
     token: str
 
     def name(self, group: Sequence[Staged], index: int) -> str:
-        """What the file of a group is called."""
+        """Return the file name of a group."""
         first, last = min(file.first_epoch for file in group), max(file.last_epoch for file in group)
         by = f"query-{Origin(self.query, 0).tag}-compaction-{self.compaction:012d}-{self.token}-{index:05d}"
         ending = hive.blank_ending(hive.blank_columns(group[0].path))

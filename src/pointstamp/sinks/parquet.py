@@ -1,10 +1,10 @@
-"""Output as Parquet files below a folder, on any storage, published by a chain of manifests.
+"""Parquet output on any storage, published by a chain of manifests.
 
     <path>/_pointstamp/<number>.json                                        the chain (``chain``)
     <path>/<output>/epoch-<first>-worker-<w>-query-<tag>-<generation>.parquet   data (``files``)
 
 Readers take the files that the chain lists and no others: files that a dead generation has left, or that
-somebody else has put into the folder, are not part of the output. Data files are never changed. Each is
+other programs have put into the folder, are not part of the output. Data files are never changed. Each is
 listed with its rows, its size and its CRC-32. Commits hold whole epochs of all outputs, and so does what is
 read. Small files are merged beside the query (``compactor``), and those that were replaced stay for a day
 unless the policy says otherwise, so a reader has a day to finish.
@@ -27,7 +27,7 @@ from pointstamp.sinks import files, hive
 from pointstamp.sinks.chain import Chain, Columns, PublishedCommit, changed_columns
 from pointstamp.sinks.compactor import ParquetCompactor
 from pointstamp.sinks.files import FileLayout, Origin, StagedFiles, folder_name
-from pointstamp.sinks.port import Staged
+from pointstamp.sinks.port import PublisherBase, SinkBase, Staged
 from pointstamp.sinks.tiers import CompactionPolicy
 from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.places import absolute_place
@@ -36,7 +36,7 @@ from pointstamp.storage.proving import check_exclusive
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ParquetSink(RedactedRepr):
+class ParquetSink(SinkBase, RedactedRepr):
     """Parquet files below a folder; ``open_storage`` opens it, on each host again.
 
     ``partition_by`` names the columns by whose values files lie in folders: of every output, or by output.
@@ -57,9 +57,8 @@ class ParquetSink(RedactedRepr):
         by = self.partition_by
         if isinstance(by, str) or (isinstance(by, Mapping) and any(isinstance(v, str) for v in by.values())):
             raise FlowError(
-                f"the sink at '{redact(self.path)}' was given partition_by={by!r}; give the columns as a "
-                "list, also "
-                "a single one: partition_by=['day']."
+                f"the sink at '{redact(self.path)}': partition_by must be a list of columns, got {by!r}. "
+                "Write a list also for one column: partition_by=['day']."
             )
 
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "ParquetSink":
@@ -73,8 +72,7 @@ class ParquetSink(RedactedRepr):
         unknown = [each for each in self.partition_by if each not in schemas]
         if isinstance(self.partition_by, Mapping) and unknown:
             raise FlowError(
-                f"the sink at '{redact(self.path)}' was given partition_by for {unknown}, but the outputs "
-                "are "
+                f"the sink at '{redact(self.path)}': partition_by names {unknown}, but the outputs are "
                 f"{list(schemas)}. Name one of these."
             )
         return replace(self, query=query, schemas=dict(schemas))
@@ -100,7 +98,7 @@ class ParquetSink(RedactedRepr):
         )
 
     def compactor(self) -> ParquetCompactor | None:
-        """For the driver: the compactor that merges small files beside the query; None without compaction."""
+        """Return the compactor of small files, for the driver; None without compaction."""
         if self.compaction is None:
             return None
         return ParquetCompactor(self.open_storage(self.path), self.compaction)
@@ -113,7 +111,7 @@ class ParquetSink(RedactedRepr):
         return tuple(by.get(output, ()) if isinstance(by, Mapping) else by)
 
 
-class ParquetPublisher:
+class ParquetPublisher(PublisherBase):
     """Appends to the chain of one query."""
 
     def __init__(
@@ -135,15 +133,14 @@ class ParquetPublisher:
             self._chain.check_query(last, self._query)
         except StorageError as error:
             raise RecoveryError(
-                f"{error} Give the output that this checkpoint began with, or an empty folder and a new "
-                "checkpoint."
+                f"{error} Give the output folder of this checkpoint, or an empty folder and a new checkpoint."
             ) from error
         for name in changed_columns(last, self._outputs):
             raise RecoveryError(
                 f"output '{name}' has the columns {_listed(self._outputs[name])}, but is published in "
-                f"'{self._storage.address}' with {_listed(last.outputs[name])}; nothing was changed. Take "
-                "the change back, or give the output another name: it then begins with the next epoch, and "
-                f"what is published as '{name}' stays."
+                f"'{self._storage.address}' with {_listed(last.outputs[name])}; nothing was changed. Undo "
+                "the change, or give the output another name: it then starts with the next epoch, and "
+                f"the published '{name}' stays."
             )
 
     def begin(self) -> None:
@@ -153,7 +150,7 @@ class ParquetPublisher:
     def publish(
         self, number: int, epochs_through: int, staged: Sequence[Staged], *, is_complete: bool = False
     ) -> None:
-        """Check that all files are there as they were written, then commit; a complete commit is the last."""
+        """Check that all files are intact, then commit; a complete commit is the last."""
         ordered = sorted(staged, key=lambda file: file.path)
         commit = PublishedCommit(number, epochs_through, ordered, is_complete)
         self._chain.append(self._query, self._outputs, commit, look=lambda: self._look_for(ordered))
@@ -171,9 +168,8 @@ class ParquetPublisher:
         # Not for a commit that is published: its files may have been replaced by larger ones.
         for problem in files.missing(self._storage, staged):
             raise StorageError(
-                f"{problem} A worker has written it, so either this folder is not one that driver and "
-                "workers share, or the file was removed. Give a path on a file system that all of them "
-                "reach."
+                f"{problem} A worker has written it, so either driver and workers do not share this "
+                "folder, or the file was removed. Give a path on a file system that all of them reach."
             )
 
     def discard(self, generation: int, keep: Collection[Staged]) -> None:

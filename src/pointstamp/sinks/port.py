@@ -1,8 +1,8 @@
-"""The sink port: what a run requires from the place that its output goes to, in two phases.
+"""The sink port: how output is staged and published, in two phases.
 
-Workers *stage* rows: what is staged is durable, and nobody sees it. The driver writes into its journal which
-pieces belong to a commit, and then *publishes* them: the commit becomes visible, whole and once. A run that
-is restarted repeats the last publications of its journal, so it must be safe to publish again; what a dead
+Workers *stage* rows: what is staged is durable and invisible. The driver writes into its journal which pieces
+belong to a commit, and then *publishes* them: the commit becomes visible, whole and once. A run that is
+restarted repeats the last publications of its journal, so it must be safe to publish again; what a dead
 generation has staged and no commit names is never seen, and is discarded at some later time.
 
     on a worker                on the driver
@@ -16,16 +16,20 @@ previous one's ``epochs_through``, up to its own. Two drivers may publish the sa
 one atomic step; the journal sees to it that they publish the same content. Everything else may happen: a
 process may die between any two steps inside any of these calls.
 
-A sink is for rows that must be seen exactly once. ``examples/12_sqlite_sink.py`` is a whole one, and
-``pointstamp.testing.check_sink`` is the contract as a test.
+A sink is for rows that must be seen exactly once. ``examples/12_sqlite_sink.py`` is a complete one, and
+``pointstamp.testing.check_sink`` is the contract as a test. ``SinkBase``, ``WriterBase`` and
+``PublisherBase`` add the optional methods with their defaults: inherit them, or write only the methods that
+differ (``complete_sink`` adds the others where a query takes the sink).
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 import pyarrow as pa
+
+from pointstamp.storage.port import Storage
 
 Epochs: TypeAlias = Mapping[int, Sequence[pa.RecordBatch]]
 """All rows of an output that one worker has, for some closed epochs."""
@@ -50,11 +54,7 @@ class Staged(msgspec.Struct, frozen=True):
 
 
 class Writer(Protocol):
-    """Stages what one worker has found, in one generation of a run; only that worker calls it.
-
-    A writer whose pieces may hold their rows has a method ``stage_early``, too, which is called in place of
-    ``stage`` for rows whose commit is far: these must not stay in memory, and its pieces hold nothing.
-    """
+    """Stages the output of one worker, in one generation of a run; only that worker calls it."""
 
     def stage(self, output: str, epochs: Epochs) -> list[Staged]:
         """Make rows durable, unseen by readers; they survive this process when the call returns.
@@ -69,29 +69,7 @@ class Writer(Protocol):
 
 
 class Publisher(Protocol):
-    """Makes commits visible; only the driver calls it, and one commit after the other.
-
-    A publisher may also have two further methods. ``prepared(number, epochs_through, staged)`` is a context
-    in which the commit is written into the journal: what takes long may be begun there, unseen by readers, as
-    long as a process that dies leaves nothing of it. ``publish`` follows, unless the context ends with an
-    error.
-
-    ``begin()`` marks the output as the query's before its first commit, durably and unseen by readers:
-    ``published_through`` then returns -1 and not None. Where a commit or the mark is there, it changes
-    nothing, also where another driver publishes the first commit meanwhile. With it, an output that has lost
-    its first commit together with all marks is an error; without it, that commit would be published again.
-    """
-
-    def check_outputs(self, before: Collection[str]) -> None:
-        """RecoveryError if these outputs cannot resume from what is published; nothing is changed.
-
-        Asked before anything is written for a query that starts, because a flow may have changed: an output
-        may be new, be gone, or have other columns. ``before`` are the outputs that the query had when it ran
-        last; none where it has not run. What is accepted here must be publishable: commits that are not
-        published yet may hold pieces of outputs that are gone. A publisher without this method accepts the
-        outputs of before and no others.
-        """
-        ...
+    """Makes commits visible; only the driver calls it, and one commit after the other."""
 
     def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
         """Make commit ``number`` visible: exactly these pieces, once, whole.
@@ -126,11 +104,11 @@ class Publisher(Protocol):
 
 
 class Compactor(Protocol):
-    """Keeps what is published in good order; a thread of the driver calls it beside everything else."""
+    """Maintains published output; called by a separate thread of the driver."""
 
     @property
     def pause_seconds(self) -> float:
-        """How long to wait between two turns."""
+        """Seconds between two turns."""
         ...
 
     def turn(self, is_stopped: Callable[[], bool]) -> bool:
@@ -142,13 +120,7 @@ class Compactor(Protocol):
 
 
 class Sink(Protocol):
-    """Where output goes: a plain value that is pickled to the workers, and opens nothing by itself.
-
-    A sink may also have these methods: ``compactor() -> Compactor | None``, for work beside a query;
-    ``staging_in(storage) -> Sink``, the sink that stages in the storage of the query's checkpoint, for places
-    where nothing can be durable and unseen; and ``check_place() -> None``, which is called once before a
-    query starts and raises where the sink's place does not keep what the sink rests on.
-    """
+    """A destination of output: a plain value, pickled to the workers, that opens nothing itself."""
 
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "Sink":
         """The sink for one query; SchemaError for an output that it cannot hold.
@@ -168,17 +140,189 @@ class Sink(Protocol):
         ...
 
 
+class WriterBase(Writer):
+    """A writer with all optional methods."""
+
+    __slots__ = ()
+
+    def stage_early(self, output: str, epochs: Epochs) -> list[Staged]:
+        """Stage rows whose commit is far, in pieces that hold nothing themselves; default: ``stage``."""
+        return self.stage(output, epochs)
+
+
+class PublisherBase(Publisher):
+    """A publisher with all optional methods."""
+
+    __slots__ = ()
+
+    def check_outputs(self, before: Collection[str]) -> bool | None:
+        """Raise RecoveryError if these outputs cannot resume from what is published; change nothing.
+
+        Called before anything is written for a query that starts, because a flow may have changed: an output
+        may be new, be gone, or have other columns. What is accepted here must be publishable: commits that
+        are not published yet may hold pieces of outputs that are gone.
+
+        Args:
+            before: the outputs of the last run; empty if there was none.
+
+        Returns:
+            False (default) if the publisher cannot tell: then every output of before must still exist.
+
+        """
+        del before
+        return False
+
+    def prepared(
+        self, number: int, epochs_through: int, staged: Sequence[Staged]
+    ) -> AbstractContextManager[None]:
+        """Return the context in which the commit is written into the journal; default: one without effect.
+
+        Long work may begin in it, unseen by readers, if a process that dies leaves nothing of it. ``publish``
+        follows, unless the context ends with an error.
+        """
+        del number, epochs_through, staged
+        return nullcontext()
+
+    def begin(self) -> bool | None:
+        """Mark the output as the query's before its first commit, durably and unseen by readers.
+
+        ``published_through`` then returns -1 and not None. If a commit or the mark exists, nothing changes,
+        even while another driver publishes the first commit. With the mark, an output that has lost its first
+        commit together with all marks is an error; without it, that commit would be published again.
+
+        Returns:
+            False (default) if the publisher has no marks.
+
+        """
+        return False
+
+
+class SinkBase(Sink):
+    """A sink with all optional methods."""
+
+    __slots__ = ()
+
+    def compactor(self) -> Compactor | None:
+        """Return the work that runs beside a query; default: None."""
+        return None
+
+    def staging_in(self, storage: Storage) -> Sink:
+        """Return the sink that stages in the storage of the query's checkpoint; default: the sink itself.
+
+        For places where nothing can be durable and unseen.
+        """
+        del storage
+        return self
+
+    def check_place(self) -> None:
+        """Raise if the sink's place lacks what the sink needs; called once, before a query starts."""
+        return
+
+
+def complete_sink(sink: Sink) -> SinkBase:
+    """Return the sink with all optional methods; called where a query takes a sink."""
+    return sink if isinstance(sink, SinkBase) else _CompleteSink(sink)
+
+
+def complete_writer(writer: Writer) -> WriterBase:
+    """Return the writer with all optional methods; called where a worker gets it."""
+    return writer if isinstance(writer, WriterBase) else _CompleteWriter(writer)
+
+
+def complete_publisher(publisher: Publisher) -> PublisherBase:
+    """Return the publisher with all optional methods; called where a driver gets it."""
+    return publisher if isinstance(publisher, PublisherBase) else _CompletePublisher(publisher)
+
+
+def kind_of_sink(sink: Sink) -> str:
+    """Return the name of a sink's class, for messages."""
+    return type(sink.given if isinstance(sink, _CompleteSink) else sink).__name__
+
+
 def prepared(
     publisher: Publisher, number: int, epochs_through: int, staged: Sequence[Staged]
 ) -> AbstractContextManager[None]:
-    """A context in which a commit is written into the journal, while its publisher may begin its work."""
-    begin: Callable[..., AbstractContextManager[None]] | None = getattr(publisher, "prepared", None)
-    return nullcontext() if begin is None else begin(number, epochs_through, staged)
+    """Return a context in which a commit is written into the journal, while its publisher begins its work."""
+    return complete_publisher(publisher).prepared(number, epochs_through, staged)
 
 
 def begin_output(publisher: Publisher) -> bool:
-    """Mark an output before its first commit; False where the publisher cannot do that."""
-    begin: Callable[[], None] | None = getattr(publisher, "begin", None)
-    if begin is not None:
-        begin()
-    return begin is not None
+    """Mark an output before its first commit; return False if the publisher cannot do that."""
+    return complete_publisher(publisher).begin() is not False
+
+
+def _own(given: object, name: str, default: Any) -> Any:  # noqa: ANN401 - a method of a user's class
+    """The optional method of an object that does not inherit the defaults."""
+    return getattr(given, name, default)
+
+
+class _CompleteWriter(WriterBase):
+    """A writer without some of the optional methods, which take their defaults."""
+
+    def __init__(self, given: Writer) -> None:
+        self._given = given
+
+    def stage(self, output: str, epochs: Epochs) -> list[Staged]:
+        return self._given.stage(output, epochs)
+
+    def stage_early(self, output: str, epochs: Epochs) -> list[Staged]:
+        staged: list[Staged] = _own(self._given, "stage_early", self._given.stage)(output, epochs)
+        return staged
+
+
+class _CompletePublisher(PublisherBase):
+    """A publisher without some of the optional methods, which take their defaults."""
+
+    def __init__(self, given: Publisher) -> None:
+        self._given = given
+
+    def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
+        self._given.publish(number, epochs_through, staged)
+
+    def published_through(self) -> int | None:
+        return self._given.published_through()
+
+    def discard(self, generation: int, keep: Collection[Staged]) -> None:
+        self._given.discard(generation, keep)
+
+    def check_outputs(self, before: Collection[str]) -> bool | None:
+        checked: bool | None = _own(self._given, "check_outputs", super().check_outputs)(before)
+        return checked
+
+    def prepared(
+        self, number: int, epochs_through: int, staged: Sequence[Staged]
+    ) -> AbstractContextManager[None]:
+        context: AbstractContextManager[None]
+        context = _own(self._given, "prepared", super().prepared)(number, epochs_through, staged)
+        return context
+
+    def begin(self) -> bool | None:
+        begun: bool | None = _own(self._given, "begin", super().begin)()
+        return begun
+
+
+class _CompleteSink(SinkBase):
+    """A sink without some of the optional methods, which take their defaults."""
+
+    def __init__(self, given: Sink) -> None:
+        self.given = given
+
+    def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> Sink:
+        return complete_sink(self.given.for_query(query, schemas))
+
+    def writer(self, worker: int, generation: int) -> Writer:
+        return self.given.writer(worker, generation)
+
+    def publisher(self) -> Publisher:
+        return self.given.publisher()
+
+    def compactor(self) -> Compactor | None:
+        compactor: Compactor | None = _own(self.given, "compactor", super().compactor)()
+        return compactor
+
+    def staging_in(self, storage: Storage) -> Sink:
+        own = _own(self.given, "staging_in", None)
+        return self if own is None else complete_sink(own(storage))
+
+    def check_place(self) -> None:
+        _own(self.given, "check_place", super().check_place)()

@@ -1,4 +1,4 @@
-"""Reading what was published: whole epochs, without Spark, while more is being published.
+"""Read published output without Spark, while more is being published.
 
 ``published_now`` says what there is, as the chain of manifests lists it; ``read_published`` reads it into
 Arrow tables, and compares each file with its checksum. Both see one moment: all commits up to some commit,
@@ -55,7 +55,7 @@ def published_now(
     open_storage: Callable[[str], Storage] = storage_at,
     check_files: bool = True,
 ) -> Published:
-    """What has been published in a folder, after a check that its files are there with their sizes."""
+    """Return the published commits of a folder, after a check of files and sizes."""
 
     def look(storage: Storage, found: Published) -> Published:
         for file in _files_of(found) if check_files else ():
@@ -168,7 +168,7 @@ def files_of_epoch(storage: Storage, path: str, output: str, epoch: int) -> list
 
 @dataclass(frozen=True, slots=True)
 class TableParts:
-    """What a table after an epoch is made of: a base, if there is one, and the files of changes since."""
+    """The parts of a table after an epoch: an optional base, and later files of changes."""
 
     schema: pa.Schema
     epoch: int
@@ -190,9 +190,8 @@ def table_parts(
     epoch = found.epochs_through if as_of is None else as_of
     if not 0 <= epoch <= found.epochs_through:
         raise FlowError(
-            f"'{redact(path)}' has epochs from 0 to {found.epochs_through}, and the table '{output}' was "
-            "asked for "
-            f"as of epoch {as_of}. Ask for one of these."
+            f"table '{output}' in '{redact(path)}': as_of must be an epoch from 0 to "
+            f"{found.epochs_through}, got {as_of}. Ask for one of these."
         )
     base = next((each for each in bases(storage, found.query, output, epoch) if use(each)), None)
     after = -1 if base is None else base.epoch
@@ -224,16 +223,18 @@ def _at_a_moment(
             if gone.file in _files_of(found):
                 raise StorageError(f"{gone} It was removed or changed after it was published.") from None
     raise StorageError(
-        f"'{redact(path)}': files were replaced while they were read, {_TRIES_MAX} times. Keep replaced "
-        "files for "
-        "longer: CompactionPolicy(keep_seconds=...)."
+        f"'{redact(path)}': files were replaced during the read, {_TRIES_MAX} times in a row. Keep "
+        "replaced files for longer: CompactionPolicy(keep_seconds=...)."
     )
 
 
 def _found(storage: Storage, path: str | os.PathLike[str]) -> Published:
     now = moment(storage, Compactions(storage).newest())
     if now is None:
-        raise FlowError(f"'{redact(path)}' holds no {FOLDER}/*.json: nothing has been published there.")
+        raise FlowError(
+            f"'{redact(path)}' contains no {FOLDER}/*.json: nothing has been published to it. "
+            "Give the path of a published output."
+        )
     outputs = {name: PublishedOutput(columns.schema(), []) for name, columns in now.outputs.items()}
     for file in now.files:
         outputs[file.output].files.append(file)
@@ -271,7 +272,7 @@ def _parts(storage: Storage, output: PublishedOutput, after: int | None) -> Iter
 
 
 def content_of(storage: Storage, file: Staged) -> pa.Table:
-    """What a file holds, after a comparison with its checksum."""
+    """Return the content of a file, after a check of its checksum."""
     content = storage.read(file.path)
     if (words := files.damage(storage.address, file, content)) is not None:
         raise StorageError(words)

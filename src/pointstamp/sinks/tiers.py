@@ -1,4 +1,4 @@
-"""Which files are merged: neighbours of about the same size, as soon as there are enough of them.
+"""Choose the files to merge: adjacent ones of similar size.
 
 Files are taken in the order of their epochs, so that each holds the epochs of some time, and by size in
 *tiers*: a tier ends where a file has less than a part of the rows of the largest one left. Enough files in a
@@ -41,13 +41,13 @@ class CompactionPolicy:
     def __post_init__(self) -> None:
         if self.files < 2 or self.file_bytes < 1:
             raise FlowError(
-                f"compaction was given files={self.files} and file_bytes={self.file_bytes}; files must be at "
-                "least 2, and file_bytes at least 1."
+                f"compaction: files must be at least 2 and file_bytes at least 1, got files={self.files} "
+                f"and file_bytes={self.file_bytes}. Give larger values."
             )
         if self.keep_seconds < 0 or self.pause_seconds < 0:
             raise FlowError(
-                f"compaction was given keep_seconds={self.keep_seconds} and "
-                f"pause_seconds={self.pause_seconds}; both must be 0 or more."
+                f"compaction: keep_seconds and pause_seconds must be 0 or more, got {self.keep_seconds} "
+                f"and {self.pause_seconds}. Give seconds."
             )
 
 
@@ -64,7 +64,7 @@ def chosen_groups(
 
 
 def folder_of(file: Staged) -> tuple[str, str, tuple[int, ...]]:
-    """What files must share to be merged: the output, and the values of its folder."""
+    """The output and partition values that merged files must share."""
     return file.output, file.path.rpartition("/")[0], blank_columns(file.path)
 
 

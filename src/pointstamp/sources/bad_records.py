@@ -1,4 +1,4 @@
-"""Records that cannot be read, written to a folder beside the query: ``on_bad=ps.BadRecords(path)``.
+"""Write unreadable records to a folder: ``on_bad=ps.BadRecords(path)``.
 
 Each record is one object, named by its topic, partition and offset:
 

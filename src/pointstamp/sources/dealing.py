@@ -1,4 +1,4 @@
-"""Who reads what: the parts of an epoch cut into shares and dealt out over the workers by size.
+"""Assign the parts of an epoch to workers, by size.
 
 Both functions are pure. The driver may deal a unit out again after a restart, over another number of
 workers: the parts in the journal are those before any cut, and which worker reads a row decides nothing

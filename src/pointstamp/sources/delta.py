@@ -1,4 +1,4 @@
-"""The changes of a Delta table, as a source: ``delta_changes(path)``; needs ``deltalake`` on all workers.
+"""The change feed of a Delta table as a source: ``delta_changes(path)``; needs ``deltalake``.
 
 A Delta table with ``delta.enableChangeDataFeed`` says for each of its versions which rows were inserted,
 deleted and updated. So a version is a unit: it has a number, its changes never change, and it can be read
@@ -26,7 +26,7 @@ from pointstamp.errors import FlowError, SourceError, StorageError
 from pointstamp.redaction import RedactedRepr, redact
 from pointstamp.rows.schema import to_batches
 from pointstamp.rows.undeclared import check_undeclared, extra_of
-from pointstamp.sources.port import Part, Position, Unit, Watch
+from pointstamp.sources.port import Part, Position, SourceBase, Unit, Watch
 from pointstamp.sources.provenance import Identity, options_of
 from pointstamp.sources.versions import VersionWatch, versions
 from pointstamp.storage.places import absolute_place, recorded_place
@@ -66,12 +66,13 @@ def delta_changes(
     """
     if starting_version is not None and starting_version < 0:
         raise FlowError(
-            f"delta_changes {redact(path)!r}: starting_version must be 0 or more, not {starting_version}."
+            f"delta_changes {redact(path)!r}: starting_version must be 0 or more, got {starting_version}. "
+            "Give a version of the table."
         )
     if versions_per_tick is not None and versions_per_tick < 1:
         raise FlowError(
-            f"delta_changes {redact(path)!r}: versions_per_tick must be at least 1, not {versions_per_tick}. "
-            "Give a number from 1 on, or None for all versions that are there."
+            f"delta_changes {redact(path)!r}: versions_per_tick must be at least 1, got "
+            f"{versions_per_tick}. Give a larger number, or None for all available versions."
         )
     # Workers may run in another folder than the driver, so a local path is made absolute here.
     return DeltaChanges(
@@ -85,7 +86,7 @@ def delta_changes(
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class DeltaChanges(RedactedRepr):
+class DeltaChanges(SourceBase, RedactedRepr):
     """A source of the changes of one Delta table; made by ``delta_changes``."""
 
     path: str
@@ -101,7 +102,7 @@ class DeltaChanges(RedactedRepr):
         if table.metadata().configuration.get(_FEED) != "true":
             raise SourceError(
                 f"{self.describe()} cannot be read: the table has no change data feed. Set its property "
-                f"{_FEED} = true; what changes from then on can be followed."
+                f"{_FEED} = true; changes after that can be read."
             )
         if self.starting_version is not None and self.starting_version <= table.version():
             self._feed(self.starting_version, None)
@@ -150,7 +151,7 @@ class DeltaChanges(RedactedRepr):
         return int(unit.name.partition(" ")[0])
 
     def identity(self) -> Identity:
-        """What tells this source from others, for the checkpoint."""
+        """Return the identity of this source, for the checkpoint."""
         place = recorded_place(self.path)
         return {"kind": "changes of the Delta table", "place": place, **options_of(self, "path")}
 
@@ -175,7 +176,7 @@ class DeltaChanges(RedactedRepr):
             return lake.DeltaTable(self.path, version=version, storage_options=dict(self.storage_options))
         except lake.exceptions.TableNotFoundError as error:
             raise SourceError(
-                f"{self.describe()} cannot be read: there is no Delta table. Give the path of one."
+                f"{self.describe()} cannot be read: the path contains no Delta table. Give the path of one."
             ) from error
         except lake.exceptions.DeltaError as error:
             if version is not None:
@@ -266,7 +267,7 @@ def _deltalake() -> Any:  # noqa: ANN401 - a module without types
         import deltalake
     except ImportError as error:
         raise FlowError(
-            "the changes of Delta tables need the package deltalake, on the driver and on all workers. "
-            "Install pointstamp[delta]."
+            "the changes of Delta tables need the package deltalake on the driver and on all workers, "
+            "which is not installed. Install pointstamp[delta]."
         ) from error
     return deltalake

@@ -1,4 +1,4 @@
-"""The rows of single epochs out of published files, each of which may hold those of many epochs.
+"""Extract the rows of single epochs from published files.
 
 A merged file holds thousands of epochs, and whoever catches up asks for one after the other. So the last file
 is remembered as it was decoded, with where each epoch begins: the next epoch is then a slice, and not the

@@ -1,4 +1,4 @@
-"""What the name of a file tells: its place in an order, its format, the values of its folders.
+"""Parse file names: order, format and partition values.
 
 Numbers in names are compared as numbers, so ``2.csv`` comes before ``10.csv``. The format is known by the
 ending: ``.csv``, ``.tsv``, ``.json``, ``.jsonl``, ``.ndjson``, ``.arrow``, ``.feather``, ``.ipc``; text may
@@ -41,7 +41,7 @@ def name_key(name: str) -> NameKey:
 
 
 def format_of(name: str) -> Format:
-    """The format that a file's name tells.
+    """Return the format of a file by its name.
 
     >>> [format_of(name) for name in ("a.csv.gz", "b.JSONL", "part-0.snappy.parquet", "c")]
     ['csv', 'json', 'parquet', 'parquet']
@@ -50,12 +50,12 @@ def format_of(name: str) -> Format:
 
 
 def delimiter_of(name: str) -> str:
-    """What separates the fields of a CSV file of this name, by default."""
+    """Return the default delimiter of a CSV file of this name."""
     return "\t" if _ending(name) == ".tsv" else ","
 
 
 def codec_of(name: str) -> str | None:
-    """How a text file of this name is compressed."""
+    """Return the compression of a text file of this name."""
     return CODECS.get(PurePosixPath(name).suffix.lower())
 
 

@@ -1,4 +1,4 @@
-"""The order in which files that wait are taken: by modification time, by name, or by a column.
+"""Order waiting files by modification time, name or a column.
 
 - ``"modified"``: by the time of the last change as the file system or store tells it, then by name. A store
   that tells no times leaves the name.
@@ -91,7 +91,7 @@ class FileOrder:
             return
         if self._last is not None and key.value < self._last[0].value:
             _log.warning(
-                "file '%s' in '%s' begins at %s=%r, but '%s', which begins at %r, was taken before it "
+                "file '%s' in '%s' begins at %s=%r, but '%s', which begins at %r, was read before it "
                 "arrived. It is read now, out of order.",
                 name,
                 self._folder.path,

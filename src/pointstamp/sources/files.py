@@ -1,4 +1,4 @@
-"""Files that arrive in a folder, as a source: ``files(path)``.
+"""Files that arrive in a folder as a source: ``files(path)``.
 
 Files are expected to appear whole: renamed or linked into the folder. A file that is being written is taken
 when it is closed, if the kernel of this host can tell; if not, as on a network disk, when it has not changed
@@ -33,7 +33,7 @@ from pointstamp.sources.folder import Folder, LocalFolder, no_folder, open_folde
 from pointstamp.sources.grouping import Grouping, GroupingRules
 from pointstamp.sources.inotify import FolderEvents, can_watch
 from pointstamp.sources.limits import check_bytes_per_tick, share_of_bytes, units_with_bytes
-from pointstamp.sources.port import Part, Position, Unit, Watch
+from pointstamp.sources.port import Part, Position, SourceBase, Unit, Watch
 from pointstamp.sources.provenance import Identity, options_of
 from pointstamp.sources.reading import (
     ERROR,
@@ -126,42 +126,39 @@ def files(
     """
     if format is not None and format not in get_args(Format):
         raise FlowError(
-            f"files {redact(path)!r}: the format must be one of {', '.join(get_args(Format))}, not "
-            f"{format!r}. "
-            "Choose one of these."
+            f"files {redact(path)!r}: format must be one of {', '.join(get_args(Format))}, got "
+            f"{format!r}. Choose one of these."
         )
     if isinstance(skip, str):
         raise FlowError(
-            f"files {redact(path)!r}: skip must be a list of names, not a string. Write skip=[{skip!r}]."
+            f"files {redact(path)!r}: skip must be a list of names, got {skip!r}. Write skip=[{skip!r}]."
         )
     for what, given in (("group_by_marker", group_by_marker), ("until", until)):
         if given is not None and (not given or "/" in given):
             raise FlowError(
-                f"files {redact(path)!r}: {what} must be a name without '/', not {given!r}. Give one such as "
-                "'_done'."
+                f"files {redact(path)!r}: {what} must be a name without '/', got {given!r}. Give one such "
+                "as '_done'."
             )
     if units_per_tick is not None and units_per_tick < 1:
         raise FlowError(
-            f"files {redact(path)!r}: units_per_tick must be at least 1, not {units_per_tick}. Give a number "
-            "from 1 on, or None for all units that are there."
+            f"files {redact(path)!r}: units_per_tick must be at least 1, got {units_per_tick}. Give a "
+            "larger number, or None for all available units."
         )
     check_bytes_per_tick(f"files {redact(path)!r}", bytes_per_tick)
     if list_every_seconds is not None and not list_every_seconds >= 0:
         raise FlowError(
-            f"files {redact(path)!r}: list_every_seconds must be zero or more, not {list_every_seconds}. "
-            "Give "
-            "seconds, or None."
+            f"files {redact(path)!r}: list_every_seconds must be 0 or more, got {list_every_seconds}. "
+            "Give seconds, or None."
         )
     if not settle_seconds >= 0:
         raise FlowError(
-            f"files {redact(path)!r}: settle_seconds must be zero or more, not {settle_seconds}. Give "
-            "seconds; "
-            "0 where files appear whole."
+            f"files {redact(path)!r}: settle_seconds must be 0 or more, got {settle_seconds}. Give "
+            "seconds; 0 if files appear complete."
         )
     if in_order and order_by not in (None, NAME):
         raise FlowError(
-            f"files {redact(path)!r}: in_order=True takes files in the order of their names, and order_by is "
-            f"{order_by!r}. Leave one of them out."
+            f"files {redact(path)!r}: in_order=True orders files by name, got order_by={order_by!r} too. "
+            "Leave one of them out."
         )
     options_of_rows = FileOptions(
         format, delimiter, quote, header, on_bad, dict(columns or {}), line_bytes_max
@@ -197,12 +194,11 @@ def _check_rows(who: str, options: FileOptions) -> None:
         raise FlowError(f"{who}: on_bad must be one of {words}, got {options.on_bad!r}. Choose one of these.")
     if wrong := [each for each in options.columns.values() if each not in (ERROR, FILE)]:
         raise FlowError(
-            f"{who}: columns= asks for {wrong[0]!r} of a row; there are '{ERROR}' and '{FILE}'. Choose one "
-            "of these."
+            f"{who}: columns= must ask for '{ERROR}' or '{FILE}', got {wrong[0]!r}. Choose one of these."
         )
     if options.on_bad == "keep" and ERROR not in options.columns.values():
         raise FlowError(
-            f"{who}: on_bad='keep' keeps rows that cannot be read, and a column must tell them from others. "
+            f"{who}: on_bad='keep' keeps rows that cannot be read, so a column must distinguish them. "
             "Ask for it: columns={'why': 'error'}."
         )
     if options.line_bytes_max < 1:
@@ -212,7 +208,7 @@ def _check_rows(who: str, options: FileOptions) -> None:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class FolderSource(RedactedRepr):
+class FolderSource(SourceBase, RedactedRepr):
     """A source of files in one folder; made by ``files``."""
 
     path: str
@@ -297,7 +293,7 @@ class FolderSource(RedactedRepr):
             _log.warning("%s: %s rows could not be read and were dropped.", who, count)
 
     def skipped(self, part: Part) -> int:
-        """How many rows of a part that was read could not be, and were left out."""
+        """Return the number of skipped rows of a part that was read."""
         return _skipped.pop(self._key(part), 0)
 
     def _key(self, part: Part) -> tuple[str, str]:
@@ -324,11 +320,11 @@ class FolderSource(RedactedRepr):
         return self.rules.after(position, unit)
 
     def share_of_tick(self, unit: Unit) -> float:
-        """How much of what one tick may take a unit is."""
+        """Return the share of one tick that a unit takes."""
         return share_of_bytes(unit, self.bytes_per_tick)
 
     def identity(self) -> Identity:
-        """What tells this source from others, for the checkpoint."""
+        """Return the identity of this source, for the checkpoint."""
         if self.known_as is not None:
             return self.known_as
         # When there will be no more files, and whether workers share one, changes no row.

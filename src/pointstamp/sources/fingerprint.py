@@ -1,9 +1,9 @@
-"""A fingerprint of rows at hand, which tells whether a run is given the same rows as before.
+"""A fingerprint of in-memory rows, to detect a changed input.
 
 Equal rows in the same order have the same fingerprint, in every process, slice and encoding of nulls: only
 values count, never what Arrow leaves under a null, before an offset or behind an end. Other rows have another
-one, but for a chance of about one in 2^63. It finds mistakes, and is no defence against somebody who makes
-rows to collide.
+one, but for a chance of about one in 2^63. It finds mistakes, and does not protect against an attacker who
+makes rows to collide.
 
 It costs about a nanosecond for eight bytes, a small part of what it takes to send them through any flow.
 Large buffers are therefore condensed first: each block of words becomes one, the sum of all with a weight for

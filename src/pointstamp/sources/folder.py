@@ -1,4 +1,4 @@
-"""A folder of input files, on a local disk or on any path that fsspec knows: list, measure, open.
+"""List, measure and open files of a local or fsspec folder.
 
 Names are relative to the folder. Listed are the files directly in it, and those in folders that are named
 after a column and its value (``day=2024-01-31/part-0.parquet``), at any depth. If a listing meets other
@@ -58,7 +58,7 @@ class FileTimes(NamedTuple):
 
 
 class Folder(Protocol):
-    """What a folder must be able to do; errors are StorageErrors that name the folder or the file."""
+    """The folder interface; errors are StorageErrors that name the folder or the file."""
 
     path: str
     subfolders: Sequence[str]

@@ -1,4 +1,4 @@
-"""Which files are one unit: the names that arrive in a folder, turned into units, each file once.
+"""Group the files of a folder into units.
 
 Without markers every file is a unit of its own. With markers, a file waits until a marker closes its group,
 and the group is one unit under the marker's name. A marker is a file whose name ends in the given suffix:
@@ -76,7 +76,7 @@ def _digest(names: Iterable[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class GroupingRules:
-    """Which names are files with rows, which are markers, and what a position is."""
+    """Rules for the names of a folder: data files, markers and positions."""
 
     pattern: str = "*"
     group_by_marker: str | None = None
@@ -90,7 +90,7 @@ class GroupingRules:
         return (self.format or format_of(name)) in _MAY_SHARE
 
     def is_border(self, name: str) -> bool:
-        """Whether a name is a marker, or the final one: files before it are there when it is."""
+        """Whether a name is a marker or the final one: earlier files exist when it does."""
         return name == self.until or self.is_marker(name)
 
     def is_marker(self, name: str) -> bool:
@@ -100,7 +100,7 @@ class GroupingRules:
         return is_marked and name[0] != "." and "/" not in name
 
     def after(self, position: Position, unit: Unit) -> Position:
-        """What was taken, with this unit too."""
+        """Return the position after this unit."""
         names = dict.fromkeys([*(part.locator for part in unit.parts), unit.name])
         if self.in_order:
             return tuple(LastTaken.of(position).with_names(unit.name, names))
@@ -108,7 +108,7 @@ class GroupingRules:
 
 
 class Grouping:
-    """What was taken and what waits for a marker; changed by its watch alone, as names arrive."""
+    """The files that were taken or wait for a marker; changed by its watch only."""
 
     def __init__(
         self, rules: GroupingRules, folder: Folder, position: Position, order: FileOrder | None = None
@@ -184,8 +184,8 @@ class Grouping:
         if names:
             self._recent.extend(names)
             _log.warning(
-                "the folder '%s': %s will not be read. With in_order=True files are taken in the order of "
-                "their names, and '%s' was taken before. Give new files names that sort after it.",
+                "the folder '%s': %s will not be read. With in_order=True files are read in the order of "
+                "their names, and '%s' was already read. Give new files names that sort after it.",
                 self._folder.path,
                 _some(sorted(names, key=name_key)),
                 self._last,
@@ -268,9 +268,9 @@ class Grouping:
         if len(parts) < len(listed):
             missing = sorted({*listed} - {part.locator for part in parts})
             raise StorageError(
-                f"the marker '{marker}' in {self._folder.path!r} lists {_some(missing)}, which is not there. "
-                "Write the files of a group before its marker; the marker lists one name a line, relative "
-                "to the folder."
+                f"the marker '{marker}' in {self._folder.path!r} lists {_some(missing)}, which does not "
+                "exist. Write the files of a group before its marker; the marker lists one name per "
+                "line, relative to the folder."
             )
         return self._taking(Unit(marker, parts))
 
@@ -291,8 +291,8 @@ class Grouping:
             return self._folder.entry(name)
         except OSError as error:
             raise StorageError(
-                f"the file '{name}' in {self._folder.path!r} was found, but cannot be examined: {error}. Let "
-                "this program read the folder, or leave the file out with pattern=."
+                f"the file '{name}' in {self._folder.path!r} was listed, but cannot be examined: {error}. "
+                "Give this program read access to the folder, or leave the file out with pattern=."
             ) from error
 
     def _taking(self, unit: Unit) -> Unit:
@@ -317,8 +317,8 @@ class Grouping:
                 lines = handle.read().decode().splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise StorageError(
-                f"the marker '{marker}' in {self._folder.path!r} cannot be read: {error}. A marker is empty, "
-                "or is UTF-8 text with one file name a line."
+                f"the marker '{marker}' in {self._folder.path!r} cannot be read: {error}. A marker must "
+                "be empty, or UTF-8 text with one file name per line."
             ) from error
         names = [line.strip() for line in lines if line.strip()]
         for name in names:

@@ -1,10 +1,10 @@
-"""Which bytes a file has: a short text that is the same for the same bytes, and cheap to find.
+"""A short text that identifies the content of a file.
 
 A unit that is read again must give the rows that it gave before. A file with the same size and other bytes
 would give other rows, so its identity is recorded with it, and checked when it is read. A small file is
 hashed whole; of a large one blocks are, the first and the last, which is where Parquet and Arrow describe
 everything else, and others spread evenly in between. So a change of a large file between two blocks that
-keeps its size is not noticed: this finds mistakes, and is no proof.
+keeps its size is not noticed: this finds mistakes, but is not a proof.
 
 On object stores the mark that the store itself has for the content is taken, and nothing is read.
 """

@@ -1,4 +1,4 @@
-"""Files that arrive in a local folder, told by the Linux kernel: inotify(7) through ctypes.
+"""Watch a local folder with inotify(7), through ctypes.
 
 A name is told when the file is whole: closed after writing, renamed into the folder, or linked into it. The
 kernel says "created" both for a file that is opened to be written and for a link to one that is whole
@@ -91,7 +91,7 @@ class FolderEvents:
         return self._fd
 
     def read(self) -> Arrived:
-        """What has happened so far; never waits. StorageError where the folder is gone."""
+        """Return the events so far without waiting; StorageError if the folder was removed."""
         names: list[str] = []
         is_overflow = self._has_moved()
         for _ in range(_READS_MAX):
@@ -129,8 +129,8 @@ class FolderEvents:
             return False
         if not can_watch(self._path):
             raise StorageError(
-                f"the folder {self._path!r} leads to a shared disk now, of which the kernel tells nothing. "
-                "It is listed from the next start on."
+                f"the folder {self._path!r} is now on a shared disk, for which the kernel reports no "
+                "events. Restart the query: it then lists the folder."
             )
         for watch in self._folders:
             self._libc.inotify_rm_watch(self._fd, watch)
@@ -220,15 +220,15 @@ class FolderEvents:
 
 
 def can_watch(path: str) -> bool:
-    """Whether the kernel hears of every file in this folder: on Linux, and on a disk that is not shared."""
+    """Whether the kernel reports every file of this folder: on Linux, on a disk that is not shared."""
     return sys.platform == "linux" and not _disk_type(os.path.realpath(path)).startswith(_SHARED_DISKS)
 
 
 def _is_whole(path: str, *, may_be_empty: bool = False) -> bool | None:
-    """Whether a name that was created is a link to a file that nobody is writing; None if it is no file.
+    """Whether a created name links to a file that no process is writing; None if it is not a file.
 
     A file with several names is one that was linked. Where the first name is gone again the kernel is asked
-    for a read lease, which it grants only where nobody has the file open for writing. An empty file proves
+    for a read lease, which it grants only if no process has the file open for writing. An empty file proves
     nothing at first: the kernel says "created" before its writer counts as one.
     """
     try:

@@ -1,4 +1,4 @@
-"""JSON objects, one a line, as Arrow batches of declared types: those of a file, or of records of a topic.
+"""Read JSON lines as Arrow batches of declared types.
 
 Text that is not UTF-8 is an error, as it would be in every reader of what is published from it.
 """

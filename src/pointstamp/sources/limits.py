@@ -1,4 +1,4 @@
-"""How much one tick takes of a source at most, in bytes of what is read."""
+"""Check the byte limit of a tick."""
 
 from pointstamp.errors import FlowError
 from pointstamp.sources.port import Unit
@@ -8,12 +8,13 @@ def check_bytes_per_tick(who: str, bytes_per_tick: int | None) -> None:
     """FlowError unless it is a number of bytes, or None."""
     if bytes_per_tick is not None and bytes_per_tick < 1:
         raise FlowError(
-            f"{who}: bytes_per_tick must be at least 1, not {bytes_per_tick}. Or give None for no limit."
+            f"{who}: bytes_per_tick must be at least 1, got {bytes_per_tick}. Give a larger number, or "
+            "None for no limit."
         )
 
 
 def share_of_bytes(unit: Unit, bytes_per_tick: int | None) -> float:
-    """How much of what one tick may take a unit is; 0 where there is no limit.
+    """Return the share of one tick that a unit takes; 0 without a limit.
 
     >>> from pointstamp.sources.port import Part
     >>> share_of_bytes(Unit("a", (Part("x", 30), Part("y", 20))), 100)
@@ -23,5 +24,5 @@ def share_of_bytes(unit: Unit, bytes_per_tick: int | None) -> float:
 
 
 def units_with_bytes(units_per_tick: int | None, bytes_per_tick: int | None) -> int | None:
-    """How many units one tick takes at most: as many as fit, where bytes are limited and one unit is said."""
+    """Return the maximum number of units per tick: unlimited if bytes are limited."""
     return None if bytes_per_tick is not None and units_per_tick == 1 else units_per_tick

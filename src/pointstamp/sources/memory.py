@@ -1,4 +1,4 @@
-"""Rows at hand as a source: for tests, and for small static inputs.
+"""In-memory rows as a source, for tests and small inputs.
 
 The rows travel with the source to every worker, so this is not for what is large. Each batch is one unit,
 named by its number, its rows and their fingerprint. A position is how many were taken, with how many rows,
@@ -16,12 +16,12 @@ from pointstamp.errors import FlowError
 from pointstamp.rows.schema import fit
 from pointstamp.sources.fingerprint import fingerprint
 from pointstamp.sources.once import AllAtOnce
-from pointstamp.sources.port import Part, Position, Unit, Watch
+from pointstamp.sources.port import Part, Position, SourceBase, Unit, Watch
 from pointstamp.sources.provenance import Identity
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(SourceBase):
     """Batches that are all there from the beginning, each one a unit; a watch is finished when it gave them.
 
     ``name`` is that of the input, for messages. ``epochs`` are those of the batches, in order, if the rows
@@ -59,7 +59,7 @@ class Rows:
             yield fit(chosen.slice(start, stop - start), schema, f"{self.describe()}, batch {part.locator}")
 
     def after(self, position: Position, unit: Unit) -> tuple[int, int, str]:
-        """How many were taken with this one, how many rows they have, and the fingerprint of them all."""
+        """Return the position after this unit: units, rows and their fingerprint."""
         _, rows, seen = position or (0, 0, "")
         number, its_rows, its_fingerprint = unit.name.split(":")
         both = hashlib.blake2b(f"{seen}:{its_fingerprint}".encode(), digest_size=8)

@@ -1,11 +1,11 @@
-"""A watch of units that are all known when it begins: rows at hand, what one listing has found."""
+"""A watch of units that are all known at its start."""
 
 from collections.abc import Iterable
 
-from pointstamp.sources.port import Unit
+from pointstamp.sources.port import Unit, WatchBase
 
 
-class AllAtOnce:
+class AllAtOnce(WatchBase):
     """Gives every unit at the first poll, and is finished then; for one thread."""
 
     def __init__(self, units: Iterable[Unit]) -> None:

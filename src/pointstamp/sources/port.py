@@ -1,4 +1,4 @@
-"""The source port: rows that come in named units, each of which can be read again.
+"""The source port: named units of rows that can be read again.
 
 Recovery replays what came after the last commit, so a source must guarantee exactly one strong thing: a unit
 that was found once can be read again, and gives the same rows. Everything else follows from how a run uses
@@ -13,37 +13,26 @@ journal), ``None`` at the beginning, and only the source itself looks inside. ``
 it: the position after a unit is known from the position before it and from the unit, so a driver that reads
 its journal again comes to the same position.
 
-To add another source, write these two classes. Of a table a unit may be a version; of topics of Kafka
-(``pointstamp.sources.kafka``) a unit is ranges of offsets, a part one partition's range, a position the
-offsets taken. ``Source`` is a plain value that is pickled to the workers; ``Watch`` stays on the driver and
-may hold sockets and threads.
+To add another source, write two classes, ``Source`` and ``Watch``. ``SourceBase`` and ``WatchBase`` add the
+optional methods with their defaults: inherit them, or write only the methods that differ (``complete_source``
+and ``complete_watch`` add the others where a query takes the source). Of a table a unit may be a version; of
+Kafka topics (``pointstamp.sources.kafka``) a unit is ranges of offsets, a part one partition's range, a
+position the offsets taken. ``Source`` is a plain value that is pickled to the workers; ``Watch`` stays on the
+driver and may hold sockets and threads.
 
 A unit that is found and not taken has the same name when it is found again, because a promise may rest on the
-units that were found before it. A source that would find other units has a method ``units_named(position,
-names)``, which makes those of these names that can be taken from a position on, in order; a driver that goes
-on from a journal takes them first. A source whose units may change
-as long as nothing of them is committed has a method ``renewed(unit)``, which returns the unit as it is now,
-or None while it is being written. A driver that resumes from a journal calls it before a unit is read again.
+units that were found before it: a source that would find other units has the method ``units_named``. A unit
+may have an empty part, of no bytes, for a lane without rows: event time in an input advances with the lane
+that is farthest behind.
 
-A source whose units are of very different sizes may have a method ``share_of_tick(unit)``, which returns how
-much of what one tick may take a unit is: a tick then takes units up to 1 together, and always one.
-
-A source whose parts have lanes has a method ``lanes(position)``, which returns those that were taken from. A
-unit may have an empty part, of no bytes, to tell of a lane from which nothing has come: event time passes in
-an input with the lane that is farthest behind.
-
-A source that may leave rows out, because they cannot be read and the user wants it so, has a method
-``skipped(part)``: how many these were, asked once after a part was read, where it was read.
-
-A checkpoint belongs to one source for each input. A source may have a method ``identity()``, which returns a
-mapping of words that tells it from others: ``{"kind": "mailbox", "place": "imap://host/box"}``, without
-secrets. Another identity is rejected when a query resumes; a source without the method is known by its class.
+A checkpoint belongs to one source for each input, known by ``identity()``. Another identity is rejected when
+a query resumes.
 
 What a source does not do: give rows an epoch, remember what was taken, or know of workers.
 """
 
-from collections.abc import Iterator
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -53,7 +42,7 @@ Position: TypeAlias = Any
 
 
 class Part(msgspec.Struct, frozen=True):
-    """What one worker reads: where it is, as its source knows it, and how large.
+    """A part that one worker reads: its location, as the source knows it, and size.
 
     ``share`` is ``(k, n)`` where this is the k-th of n shares of what is there. A source says that something
     may be shared by giving it as ``(0, 1)``, the one share of one; None means that one worker reads it whole.
@@ -78,7 +67,7 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """What one tick may take: it has a name, and is read whole or not at all. It may have no part.
+    """A named unit that one tick may take, read completely or not at all. It may have no part.
 
     A source whose rows say their epochs may promise that none in this unit, or in any that follows it, is of
     an epoch before ``least_epoch``, and none in those that follow it of one before ``complete_to``.
@@ -91,15 +80,10 @@ class Unit(msgspec.Struct, frozen=True):
 
 
 class Watch(Protocol):
-    """What the driver holds to find units, in one process and from one thread.
+    """Finds units for the driver, in one process and from one thread.
 
     Poll once before waiting for ``fileno``: units that were there at the start do not make it readable. Also
     poll every second or so without being woken: some news does not make it readable.
-
-    A watch that knows what it waits for may say so, by a method ``waits_for()`` that returns the words.
-
-    A watch that looks at intervals may have a method ``refresh()``, after which it looks again at once, and
-    an attribute ``is_refreshing``: true until polls have returned everything that was there at that moment.
     """
 
     def poll(self) -> list[Unit]:
@@ -107,7 +91,7 @@ class Watch(Protocol):
         ...
 
     def fileno(self) -> int | None:
-        """What becomes readable when there may be news; None where polling is the only way to know."""
+        """Return a file that becomes readable when units may have arrived; None if only polling helps."""
         ...
 
     @property
@@ -125,11 +109,11 @@ class Source(Protocol):
 
     @property
     def units_per_tick(self) -> int | None:
-        """How many units one tick takes at most; None takes all there are into one epoch."""
+        """The maximum number of units per tick; None takes all into one epoch."""
         ...
 
     def watch(self, position: Position, *, available_now: bool = False) -> Watch:
-        """Find the units after a position; with ``available_now``, only those that are there now."""
+        """Watch for the units after a position; with ``available_now``, only for present ones."""
         ...
 
     def read(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -143,3 +127,194 @@ class Source(Protocol):
     def describe(self) -> str:
         """A description for messages: ``files '/in' (parquet)``."""
         ...
+
+
+if TYPE_CHECKING:
+    _WatchPort = Watch
+    _SourcePort = Source
+else:  # a dataclass would take a property of the protocol for the default of its field
+    _WatchPort = _SourcePort = object
+
+
+class WatchBase(_WatchPort):
+    """A watch with all optional methods; the defaults are those of a watch that only polls."""
+
+    __slots__ = ()
+
+    def waits_for(self) -> str | None:
+        """Return what the watch waits for, as text; None (default) if unknown."""
+        return None
+
+    def refresh(self) -> None:
+        """Look again at once, if the watch looks at intervals; does nothing by default."""
+        return
+
+    if TYPE_CHECKING:
+
+        @property
+        def is_refreshing(self) -> bool:
+            """Whether polls have not yet returned everything that was there at the last ``refresh``."""
+            ...
+    else:
+        is_refreshing = False
+
+
+class SourceBase(_SourcePort):
+    """A source with all optional methods; the defaults fit a source whose units never change."""
+
+    __slots__ = ()
+
+    def check(self) -> None:
+        """Raise a FlowError or SourceError for a mistake that no restart mends; before a query starts."""
+        return
+
+    def identity(self) -> Mapping[str, str]:
+        """Return what distinguishes this source from others, without secrets; default: its class.
+
+        For example ``{"kind": "mailbox", "place": "imap://host/box"}``.
+        """
+        return {"kind": type(self).__qualname__}
+
+    if TYPE_CHECKING:
+
+        @property
+        def moved_from(self) -> str | None:
+            """The place or the servers from which the source was moved; None (default) if it was not."""
+            ...
+    else:
+        moved_from = None
+
+    def units_named(self, position: Position, names: Iterable[str]) -> list[Unit] | None:
+        """Return the units of these names that can be taken from a position on, in order.
+
+        A driver that resumes from a journal takes them first. None (default): the source finds the same units
+        under the same names anyway.
+        """
+        del position, names
+        return None
+
+    def renewed(self, unit: Unit) -> Unit | None:
+        """Return a unit as it is now, or None while it is being written; default: units never change.
+
+        Called before a unit is read again, for units of which nothing is committed.
+        """
+        return unit
+
+    def share_of_tick(self, unit: Unit) -> float:
+        """Return the share of one tick that a unit takes; default: 0, so ticks are limited by units only.
+
+        A tick takes units up to 1 together, and always at least one.
+        """
+        del unit
+        return 0.0
+
+    def lanes(self, position: Position) -> Collection[int] | None:
+        """Return the lanes that were read up to a position; None (default) if parts have no lanes."""
+        del position
+        return None
+
+    def skipped(self, part: Part) -> int:
+        """Return how many rows of a part were skipped, once after it was read; default: 0."""
+        del part
+        return 0
+
+
+def complete_source(source: Source) -> SourceBase:
+    """Return the source with all optional methods; called where a query takes a source."""
+    return source if isinstance(source, SourceBase) else _CompleteSource(source)
+
+
+def complete_watch(watch: Watch) -> WatchBase:
+    """Return the watch with all optional methods; called where a driver starts to watch."""
+    return watch if isinstance(watch, WatchBase) else _CompleteWatch(watch)
+
+
+class _CompleteWatch(WatchBase):
+    """A watch without some of the optional methods, which take their defaults."""
+
+    def __init__(self, given: Watch) -> None:
+        self._given = given
+
+    def _own(self, name: str, default: Any) -> Any:  # noqa: ANN401 - a method of a user's class
+        return getattr(self._given, name, default)
+
+    def poll(self) -> list[Unit]:
+        return self._given.poll()
+
+    def fileno(self) -> int | None:
+        return self._given.fileno()
+
+    @property
+    def is_finished(self) -> bool:
+        return self._given.is_finished
+
+    def close(self) -> None:
+        self._given.close()
+
+    def waits_for(self) -> str | None:
+        words: str | None = self._own("waits_for", super().waits_for)()
+        return words
+
+    def refresh(self) -> None:
+        self._own("refresh", super().refresh)()
+
+    @property
+    def is_refreshing(self) -> bool:
+        return bool(self._own("is_refreshing", False))
+
+
+class _CompleteSource(SourceBase):
+    """A source without some of the optional methods, which take their defaults."""
+
+    def __init__(self, given: Source) -> None:
+        self.given = given
+
+    def _own(self, name: str, default: Any) -> Any:  # noqa: ANN401 - a method of a user's class
+        return getattr(self.given, name, default)
+
+    @property
+    def units_per_tick(self) -> int | None:
+        return self.given.units_per_tick
+
+    def watch(self, position: Position, *, available_now: bool = False) -> Watch:
+        return self.given.watch(position, available_now=available_now)
+
+    def read(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        return self.given.read(part, schema)
+
+    def after(self, position: Position, unit: Unit) -> Position:
+        return self.given.after(position, unit)
+
+    def describe(self) -> str:
+        return self.given.describe()
+
+    def check(self) -> None:
+        self._own("check", super().check)()
+
+    def identity(self) -> Mapping[str, str]:
+        own = self._own("identity", None)
+        found: Mapping[str, str] = {"kind": type(self.given).__qualname__} if own is None else own()
+        return found
+
+    @property
+    def moved_from(self) -> str | None:
+        place = self._own("moved_from", None)
+        return None if place is None else str(place)
+
+    def units_named(self, position: Position, names: Iterable[str]) -> list[Unit] | None:
+        units: list[Unit] | None = self._own("units_named", super().units_named)(position, names)
+        return units
+
+    def renewed(self, unit: Unit) -> Unit | None:
+        now: Unit | None = self._own("renewed", super().renewed)(unit)
+        return now
+
+    def share_of_tick(self, unit: Unit) -> float:
+        return float(self._own("share_of_tick", super().share_of_tick)(unit))
+
+    def lanes(self, position: Position) -> Collection[int] | None:
+        lanes: Collection[int] | None = self._own("lanes", super().lanes)(position)
+        return lanes
+
+    def skipped(self, part: Part) -> int:
+        return int(self._own("skipped", super().skipped)(part))

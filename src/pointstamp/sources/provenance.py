@@ -1,4 +1,4 @@
-"""Identity of a source: what a checkpoint records, so that it resumes with this source and no other.
+"""The identity of a source, which a checkpoint records and compares.
 
 An identity is a mapping of words: ``kind``, ``place`` (an absolute address without credentials), for a
 cluster ``servers`` (joined by commas; lists with a server in common are one cluster), and options that change
@@ -30,7 +30,17 @@ class Identified(Protocol):
     """A source that says its identity."""
 
     def identity(self) -> Identity:
-        """Return what tells this source from others."""
+        """Return the identity of this source."""
+        ...
+
+
+@runtime_checkable
+class Moved(Protocol):
+    """A source that may have been moved."""
+
+    @property
+    def moved_from(self) -> str | None:
+        """The place or the servers of before; None if it was not moved."""
         ...
 
 
@@ -66,12 +76,11 @@ def options_of(source: Any, *free: str) -> dict[str, str]:  # noqa: ANN401 - a d
 
 def moved_from_of(source: object) -> str | None:
     """Return the place from which a source was moved; None if it was not."""
-    moved: Any = getattr(source, "moved_from", None)
-    return None if moved is None else str(moved)
+    return str(source.moved_from) if isinstance(source, Moved) and source.moved_from is not None else None
 
 
 def differences(before: Identity, now: Identity, moved_from: str | None) -> Iterator[str]:
-    """Yield the words in which two identities differ, after a move that was said."""
+    """Yield the keys in which two identities differ, after a declared move."""
     for key in dict.fromkeys([*before, *now]):
         old, new = before.get(key), now.get(key)
         if old != new and not _is_moved(key, old, new, moved_from):

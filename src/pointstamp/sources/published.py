@@ -1,4 +1,4 @@
-"""Another query's published output as a source: ``published(path, output)``.
+"""The published output of another query as a source: ``published(path, output)``.
 
 This is how flows are composed: what one query publishes, epoch by epoch and exactly once, another one reads,
 while both run and whichever of them dies. Completeness carries over. An epoch is a unit here once it is
@@ -38,7 +38,7 @@ from pointstamp.sources.epochs_of_files import EpochsOfFiles
 from pointstamp.sources.inotify import FolderEvents, can_watch
 from pointstamp.sources.limits import check_bytes_per_tick, share_of_bytes, units_with_bytes
 from pointstamp.sources.once import AllAtOnce
-from pointstamp.sources.port import Part, Position, Unit, Watch
+from pointstamp.sources.port import Part, Position, SourceBase, Unit, Watch, WatchBase
 from pointstamp.sources.provenance import Identity, options_of
 from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.local import LocalStorage
@@ -64,7 +64,7 @@ def published(
     storage_options: Mapping[str, Any] | None = None,
     moved_from: str | os.PathLike[str] | None = None,
 ) -> "PublishedSource":
-    """What another query publishes, as an input: epoch by epoch, those there and those to come.
+    """The published output of another query as an input, epoch by epoch.
 
     ``path`` is the ``output=`` of that query, and ``output`` the name of one of its outputs. Rows have the
     column ``epoch`` besides the output's own; name it as the input's epoch column (``epoch="epoch"``) and
@@ -78,8 +78,8 @@ def published(
     """
     if units_per_tick is not None and units_per_tick < 1:
         raise FlowError(
-            f"published {redact(path)!r}: units_per_tick must be at least 1, not {units_per_tick}. Give a "
-            "number from 1 on, or None for all epochs that are there."
+            f"published {redact(path)!r}: units_per_tick must be at least 1, got {units_per_tick}. Give a "
+            "larger number, or None for all available epochs."
         )
     # Workers may run in another folder than the driver, so a local path is made absolute here.
     check_bytes_per_tick(f"published {redact(path)!r}", bytes_per_tick)
@@ -97,7 +97,7 @@ class _Place(msgspec.Struct, frozen=True, array_like=True):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class PublishedSource(RedactedRepr):
+class PublishedSource(SourceBase, RedactedRepr):
     """A source of published epochs; made by ``published``."""
 
     path: str
@@ -142,8 +142,9 @@ class PublishedSource(RedactedRepr):
                 if files == before:
                     raise
         raise StorageError(
-            f"{self.describe()}, epoch {place.epoch}: its files were replaced while they were read, "
-            f"{_TRIES_MAX} times. Keep replaced files for longer: CompactionPolicy(keep_seconds=...)."
+            f"{self.describe()}, epoch {place.epoch}: its files were replaced during the read, "
+            f"{_TRIES_MAX} times in a row. Keep replaced files for longer: "
+            "CompactionPolicy(keep_seconds=...)."
         )
 
     def after(self, position: Position, unit: Unit) -> tuple[str, int]:
@@ -152,11 +153,11 @@ class PublishedSource(RedactedRepr):
         return query, int(epoch)
 
     def share_of_tick(self, unit: Unit) -> float:
-        """How much of what one tick may take a unit is."""
+        """Return the share of one tick that a unit takes."""
         return share_of_bytes(unit, self.bytes_per_tick)
 
     def identity(self) -> Identity:
-        """What tells this source from others, for the checkpoint."""
+        """Return the identity of this source, for the checkpoint."""
         place = recorded_place(self.path)
         return {"kind": "published output", "place": place, **options_of(self, "path")}
 
@@ -168,8 +169,10 @@ class PublishedSource(RedactedRepr):
         return storage_at(self.path, **self.storage_options)
 
 
-class PublishedWatch:
+class PublishedWatch(WatchBase):
     """The epochs of a published output as they come, found by its chain of commits; for one thread."""
+
+    is_refreshing: bool
 
     def __init__(
         self,
@@ -211,11 +214,11 @@ class PublishedWatch:
         except NotStored as gone:
             self._look_anew(gone)
         if first and self._commit < 0 and not self._is_looking_anew:
-            _log.info("%s: nothing is published there yet; waiting for it.", self._source.describe())
+            _log.info("%s: nothing is published yet; waiting for the first epoch.", self._source.describe())
         return units
 
     def fileno(self) -> int | None:
-        """Readable when a commit was published, where the kernel tells."""
+        """Return a file that becomes readable after a commit, if the kernel supports it."""
         return None if self._events is None else self._events.fileno()
 
     @property
@@ -286,7 +289,7 @@ class PublishedWatch:
     def _look_anew(self, gone: NotStored) -> None:
         """A file was merged into others before it was read: find it by the lists of all files, next time."""
         if self._is_looking_anew:
-            raise StorageError(f"{self._source.describe()}: {gone} It is listed, and was removed.") from gone
+            raise StorageError(f"{self._source.describe()}: {gone} It is listed, but was removed.") from gone
         self._is_looking_anew, self._commit, self._look_at = True, -1, self._clock()
 
     def _units(self, files: Sequence[Staged], through: int) -> list[Unit]:
@@ -312,9 +315,9 @@ class PublishedWatch:
     def _check(self, query: str, outputs: Mapping[str, object]) -> None:
         if self._query is not None and query != self._query:
             raise StorageError(
-                f"{self._source.describe()}: epochs up to {self._epoch} were read of the query "
-                f"'{self._query}', and the output of '{query}' is there now, whose epochs do not begin where "
-                "these ended. Put back the old output, or begin with a new checkpoint."
+                f"{self._source.describe()}: epochs up to {self._epoch} of query '{self._query}' were "
+                f"read, but the output now belongs to query '{query}', whose epochs do not continue "
+                "these. Restore the old output, or start with a new checkpoint."
             )
         self._query = query
         _check_output(self._source, outputs)

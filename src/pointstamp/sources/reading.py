@@ -1,4 +1,4 @@
-"""The rows of one file as Arrow batches that fit a schema: Parquet, Arrow IPC, CSV, JSON lines.
+"""Read a file as Arrow batches of a schema: Parquet, Arrow IPC, CSV, JSON lines.
 
 Columns are found by their exact names, or else by names that differ only in case, if there is one such
 column. A file may have more columns than the schema asks for; those are not read
@@ -61,7 +61,7 @@ _STRADDLES: Final = "straddling object"
 
 @dataclass(frozen=True, slots=True)
 class FileOptions:
-    """How the bytes of files become rows; ``format`` is None where the names of the files tell it."""
+    """Options of file formats; ``format`` is None if file names determine it."""
 
     format: Format | None = None
     delimiter: str | None = None
@@ -94,7 +94,7 @@ class _Job:
     wanted: pa.Schema
 
     def undeclared(self, names: Sequence[str], used: Sequence[str]) -> None:
-        """Refuse or report columns of the file that are not read."""
+        """Reject or report columns of the file that are not read."""
         left = [name for name in names if name not in used]
         source = self.who.partition(", file '")[0]
         check_undeclared(left, self.schema.names, source, extra_of(self.wanted), known=self.others)
@@ -111,7 +111,7 @@ def read_file(
     who: str,
     on_skipped: Callable[[int], None] = lambda count: None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a part, in batches that are not empty; ``on_skipped`` is told how many were left out."""
+    """Yield the rows of a part in non-empty batches; ``on_skipped`` gets the number of skipped rows."""
     format_name = options.format or format_of(part.locator)
     values = partition_values(part.locator)
     others = frozenset((*values, *options.columns))
@@ -121,14 +121,15 @@ def read_file(
         with folder.open(part.locator) as handle:
             if handle.size() != part.size_bytes:
                 raise StorageError(
-                    f"{who}: it had {part.size_bytes} bytes when it was found and has {handle.size()} now. "
-                    "Files must appear whole and stay as they are: write elsewhere, then rename."
+                    f"{who}: it had {part.size_bytes} bytes when it was listed, and now has "
+                    f"{handle.size()}. Files must appear complete and never change: write to another "
+                    "folder, then rename."
                 )
             if part.identity is not None and folder.identity(part.locator, handle) != part.identity:
                 raise StorageError(
-                    f"{who}: its content has changed since it was found, and its size is still "
-                    f"{part.size_bytes} bytes. Files must stay as they are until what was computed from them "
-                    "is committed."
+                    f"{who}: its content has changed since it was listed; its size is still "
+                    f"{part.size_bytes} bytes. Do not change a file until the epochs computed from it are "
+                    "committed."
                 )
             job = _Job(handle, part, own, who, options, others, schema)
             check_undeclared(values, schema.names, who.partition(", file '")[0], extra_of(schema))
@@ -147,8 +148,8 @@ def read_file(
                     yield fitted
     except FileNotFoundError as error:
         raise StorageError(
-            f"{who}: it was found, but is not there any more. Keep files until what was computed from them "
-            "is committed."
+            f"{who}: it was listed, but no longer exists. Keep files until the epochs computed from them "
+            "are committed."
         ) from error
     except OSError as error:
         # Arrow says so of bytes that it cannot decode, too.
@@ -276,8 +277,8 @@ def _typed_values(values: Mapping[str, str | None], schema: pa.Schema, who: str)
             typed[name] = _from_text(pa.array([text], pa.string()), kind)[0]
         except pa.ArrowException as error:
             raise SchemaError(
-                f"{who}: its folder says {name}={text}, which is not {kind}: {_line(error)}. Declare the "
-                "column as string, or rename the folder."
+                f"{who}: its folder is {name}={text}, but {name!r} is declared as {kind}: {_line(error)}. "
+                "Declare the column as string, or rename the folder."
             ) from error
     return typed
 
@@ -591,7 +592,7 @@ def _json_block(job: _Job, block: _Block) -> Iterator[ReadRows]:
         _sift_lines(lines, job, pieces, problems)
         if not problems:  # only together they are wrong
             raise SchemaError(
-                f"{job.who}: it cannot be read as JSON lines: {_line(error)}. Write one object a line."
+                f"{job.who}: it cannot be read as JSON lines: {_line(error)}. Write one object per line."
             ) from error
         yield ReadRows(pa.concat_batches(pieces), problems)
 
@@ -717,8 +718,8 @@ def _alike(name: str, names: Sequence[str], job: _Job) -> str | None:
     alike = [each for each in names if each.casefold() == name.casefold() and each not in job.schema.names]
     if len(alike) > 1:
         raise SchemaError(
-            f"{job.who}: the input declares {name!r}, and the file has {_named(alike)}, which differ from it "
-            "only in case. Declare one of these."
+            f"{job.who}: the input declares {name!r}, but the file has {_named(alike)}, which differ from "
+            "it only in case. Declare one of these."
         )
     return alike[0] if alike else None
 

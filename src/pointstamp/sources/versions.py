@@ -1,4 +1,4 @@
-"""Versions of a table as units: those that are there, and those to come.
+"""Table versions as units.
 
 Where asking costs little the driver asks at every poll. Elsewhere a thread asks at an interval, so that a
 poll never waits.
@@ -8,11 +8,13 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from time import monotonic
 
-from pointstamp.sources.port import Part, Unit
+from pointstamp.sources.port import Part, Unit, WatchBase
 
 
-class VersionWatch:
+class VersionWatch(WatchBase):
     """The versions of a table as units; for one thread, which never waits."""
+
+    is_refreshing: bool
 
     def __init__(
         self,
@@ -33,7 +35,7 @@ class VersionWatch:
         """Whether what was there at the last ``refresh`` may not have been returned yet."""
 
     def refresh(self) -> None:
-        """Look again now; a look that is under way may have missed what is there."""
+        """Look again now; a look in progress may have missed versions."""
         self.is_refreshing = self._newest is not None and self._every_seconds is not None
         self._has_old_look = self._under_way is not None
         self._next_at = monotonic()
@@ -71,7 +73,7 @@ class VersionWatch:
         return self._newest is None and not self._units
 
     def close(self) -> None:
-        """Look no more; a look that is under way ends by itself."""
+        """Stop looking; a look in progress ends by itself."""
         self._next_at = float("inf")
         if self._thread is not None:
             self._thread.shutdown(wait=False)

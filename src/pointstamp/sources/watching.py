@@ -1,4 +1,4 @@
-"""Finding new files in a folder: told by the kernel where it can, else by listing at an interval.
+"""Find new files in a folder, by inotify or by listing.
 
 The order at the start makes sure that nothing is lost: first the kernel is asked to tell of arrivals, then
 the folder is listed. A file that arrives in between is found twice and taken once; the other way around it
@@ -24,16 +24,22 @@ from typing import Final
 from pointstamp.sources.folder import Entry, Folder
 from pointstamp.sources.grouping import Grouping, GroupingRules
 from pointstamp.sources.inotify import FolderEvents
-from pointstamp.sources.port import Unit
-from pointstamp.sources.wholeness import Settling, State
+from pointstamp.sources.port import Unit, WatchBase
+from pointstamp.sources.wholeness import SETTLE_SECONDS, Settling, State
 
 _LOOK_EVERY_SECONDS: Final = 0.2
+_COMPLETE_WITHIN_SECONDS: Final = 2 * SETTLE_SECONDS
+"""How long a refresh waits for files that were there but may be incomplete.
+
+A process that is forked while a file is written holds it open for a moment longer than its writer. A file
+that is still being written after this time was not there at the refresh.
+"""
 
 
 class Listing:
     """The new files of a folder that are whole: with rows before markers, in order, the final one last.
 
-    What waits because somebody writes it, or may, is looked at again by the next call.
+    The next call looks again at files that are, or may be, still written.
     """
 
     def __init__(self, folder: Folder, rules: GroupingRules, grouping: Grouping, settling: Settling) -> None:
@@ -90,7 +96,7 @@ class Listing:
         """Whether a file comes after one that is not known to be whole, and must not overtake it.
 
         Where names say the order, what is overtaken is never looked at again. A marker closes the group of
-        what was there before it: not of what is being written, but perhaps of what nobody knows about.
+        what was there before it: not of what is being written, but perhaps of unknown files.
         """
         if self._rules.in_order or name == self._rules.until:
             return self.is_unsure or is_written
@@ -102,8 +108,8 @@ class Listing:
         return {entry.name: entry for entry in listed if self._grouping.is_new(entry.name)}
 
 
-class EventWatch:
-    """Units of a local folder, found as the kernel tells of files; for one thread."""
+class EventWatch(WatchBase):
+    """A watch of a local folder by kernel events; for one thread."""
 
     def __init__(
         self,
@@ -123,12 +129,18 @@ class EventWatch:
             events.close()
             raise
         self._look_at = clock() + _LOOK_EVERY_SECONDS
-        self.is_refreshing = False
-        """Whether what was there at the last ``refresh`` may not have been returned yet."""
+        self._must_list = False
+        self._refreshed_until = 0.0
 
     def refresh(self) -> None:
         """Let the next poll list the folder."""
-        self.is_refreshing = True
+        self._must_list = True
+        self._refreshed_until = self._clock() + _COMPLETE_WITHIN_SECONDS
+
+    @property
+    def is_refreshing(self) -> bool:
+        """Whether what was there at the last ``refresh`` may not have been returned yet."""
+        return self._must_list or (bool(self._listing.waiting) and self._clock() < self._refreshed_until)
 
     def poll(self) -> list[Unit]:
         """The units found since the last call; files that came together are in the order of the source."""
@@ -137,9 +149,9 @@ class EventWatch:
         if names or (self._listing.waiting and self._clock() >= self._look_at):
             found += self._listing.look_again(names)
             self._look_at = self._clock() + _LOOK_EVERY_SECONDS
-        if is_overflow or self.is_refreshing:
+        if is_overflow or self._must_list:
             found += self._listing.make()
-            self.is_refreshing = False
+            self._must_list = False
         return self._grouping.arrive(found)
 
     def fileno(self) -> int:
@@ -156,7 +168,7 @@ class EventWatch:
         self._events.close()
 
 
-class ListingWatch:
+class ListingWatch(WatchBase):
     """Units of any folder, found by listing it at an interval; for one thread."""
 
     def __init__(
@@ -175,24 +187,35 @@ class ListingWatch:
         self._thread: ThreadPoolExecutor | None = None
         self._under_way: Future[list[Entry]] | None = None
         self._has_old_listing = False
-        self.is_refreshing = False
-        """Whether what was there at the last ``refresh`` may not have been returned yet."""
+        self._must_list = False
+        self._has_incomplete = False
+        self._refreshed_until = 0.0
 
     def refresh(self) -> None:
-        """Begin another listing now; one that is under way may have missed what is there."""
-        self.is_refreshing = True
+        """Start another listing now; one in progress may have missed files."""
+        self._must_list = True
+        self._refreshed_until = self._clock() + _COMPLETE_WITHIN_SECONDS
         self._has_old_listing = self._under_way is not None
         self._next_at = self._clock()
+
+    @property
+    def is_refreshing(self) -> bool:
+        """Whether what was there at the last ``refresh`` may not have been returned yet."""
+        return self._must_list or (self._has_incomplete and self._clock() < self._refreshed_until)
 
     def poll(self) -> list[Unit]:
         """The units of the last listing that has ended; begins the next one when it is time."""
         found, self._found = self._found, []
         if self._under_way is not None and self._under_way.done():
             ended, self._under_way = self._under_way, None
-            self._next_at = self._clock() + (0.0 if self._has_old_listing else self._every_seconds)
-            self.is_refreshing &= self._has_old_listing
-            self._has_old_listing = False
             found += ended.result()
+            self._must_list &= self._has_old_listing
+            self._has_incomplete = bool(self._listing.waiting)
+            pause = (
+                min(self._every_seconds, _LOOK_EVERY_SECONDS) if self.is_refreshing else self._every_seconds
+            )
+            self._next_at = self._clock() + (0.0 if self._has_old_listing else pause)
+            self._has_old_listing = False
         units = self._grouping.arrive(found)
         # Only now: the thread looks at what was taken, which must not change under it.
         if self._under_way is None and not self.is_finished and self._clock() >= self._next_at:
@@ -210,14 +233,14 @@ class ListingWatch:
         return self._grouping.is_finished
 
     def close(self) -> None:
-        """Begin no other listing; one that is under way ends by itself."""
+        """Stop listing; a listing in progress ends by itself."""
         self._next_at = float("inf")
         if self._thread is not None:
             self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-class UpToNow:
-    """Units of the files that are there now, and no others; for one thread.
+class UpToNow(WatchBase):
+    """A watch of the files that exist now; for one thread.
 
     A file that is being written does not count. If it is not known whether a file is whole, it is waited for.
     Groups that no marker closes are left out.

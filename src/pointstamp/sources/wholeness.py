@@ -1,6 +1,6 @@
-"""Whether a file is whole, or may still be being written: what can be known now, and what by waiting.
+"""Detect whether a file is complete or still being written.
 
-On Linux the kernel is asked for a read lease, which it grants only where nobody has the file open for
+On Linux the kernel is asked for a read lease, which it grants only if no process has the file open for
 writing. It answers the owner of a file and the superuser only, and not for network disks; object stores show
 objects that are whole, and nothing else. Everywhere else it cannot be known: then a file counts as whole when
 neither its size nor its time of change has changed for a while.
@@ -35,7 +35,7 @@ class State(Enum):
 
 
 class Seen(NamedTuple):
-    """What is known of a file, and what would change were it written to."""
+    """The state of a file, with the attributes that a write would change."""
 
     state: State
     stamp: Any = None
@@ -48,7 +48,7 @@ class Seen(NamedTuple):
 
 
 def look_at(path: str) -> Seen:
-    """What is known of a file of this machine.
+    """Return the state of a local file.
 
     A file with several names was linked, and is whole: writers that must not replace anything do that.
     """
@@ -71,7 +71,7 @@ def look_at(path: str) -> Seen:
 
 
 def by_lease(handle: int) -> State:
-    """What the kernel says of writers of an open file."""
+    """Return what the kernel reports about writers of an open file."""
     if not hasattr(fcntl, "F_SETLEASE"):
         return State.UNKNOWN
     try:
@@ -104,7 +104,7 @@ class Settling:
         self._waiting: dict[str, _Unsettled] = {}
 
     def state(self, name: str) -> State:
-        """What is known of a file by now; one that has not changed for long enough counts as whole."""
+        """Return the state of a file; unchanged for long enough means complete."""
         state, stamp, _ = self._look(name)
         if state is State.UNKNOWN and self._has_settled(name, stamp):
             state = State.WHOLE

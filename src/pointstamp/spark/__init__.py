@@ -1,6 +1,7 @@
-"""Flows on Spark: the gang of barrier tasks, the crews of queries, DataFrames in and out.
+"""Flows on Spark: DataFrames in and out, and workers that form from Spark tasks.
 
-``job`` runs a flow to its end: ``packing`` brings rows to the tasks of ``gang``, which meet by ``meeting``,
-and ``manifest`` publishes. ``streaming`` starts a query, whose members are the tasks of ``crew`` and whose
-streaming DataFrames become an ``inputlog``.
+Users come in by ``Dataflow.run`` (``job``) and ``Dataflow.start`` (``streaming``); both run Spark in an
+``errand`` of its own, and form workers (``forming``) from tasks (``crewtask``) that register at the
+``rendezvous``. The workers of a bounded run are in ``bounded``, those of a query in ``crew``; rows get in by
+``packing``, out by ``output`` and ``manifest``.
 """

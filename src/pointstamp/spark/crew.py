@@ -1,65 +1,36 @@
 """Workers of a query on Spark: the tasks of a job, which the driver speaks to through a mesh.
 
-The driver opens a rendezvous and sends its address along with the tasks (``crewtask``). Tasks register as
-Spark starts them, and as soon as enough have, they are the workers of a generation: as many as wished for,
-or fewer, if Spark has no slot for more. Then the mesh connects them with each other and the driver, and
-nobody else.
-
-The workers of a generation end when one of them is lost. The driver learns that from Spark, whose job ends,
-or from the mesh, whichever is first; it tells the others to leave, so that their slots are free soon.
-Ending them cancels the job: Spark kills tasks that do not answer. With spare workers (``spare``), those are
-the next ones.
+How they are formed is in ``forming``. The workers of a generation end when one of them is lost. The driver
+learns that from Spark, whose job ends, or from the mesh, whichever is first; it tells the others to leave, so
+that their slots are free soon. Ending them cancels the job: Spark kills tasks that do not answer. With spare
+workers (``spare``), those are the next ones.
 """
 
-import os
 import socket
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
-from time import monotonic, sleep
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from pyspark.sql import SparkSession
 
 from pointstamp.errors import PointstampError, RecoveryError, TransportError
-from pointstamp.mesh.door import Address
-from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX, Mesh
-from pointstamp.mesh.places import LOOPBACK, address_of
+from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX
 from pointstamp.query.crew import CrewError
 from pointstamp.query.meshcrew import MeshCrew
 from pointstamp.query.mission import Mission
-from pointstamp.query.rendezvous import Rendezvous
 from pointstamp.query.standby import dismiss
 from pointstamp.running.messages import Failed, Ready, Report
-from pointstamp.running.workerprocess import member_names
-from pointstamp.spark.crewjob import CrewJob
-from pointstamp.spark.crewtask import Task
-from pointstamp.spark.meeting import MEETING_SECONDS_MAX, listens_at, meeting_folder, versions
-from pointstamp.spark.rendezvous import RendezvousServer
+from pointstamp.spark.crewtask import QueryWork
+from pointstamp.spark.errand import inheritance
+from pointstamp.spark.forming import SLOTS_SECONDS_MAX, StartedTasks, Waiting, Wanted, start_workers
 from pointstamp.spark.sendable import check_sendable
-from pointstamp.spark.slots import SlotPlan, is_connect, is_local, is_stopped, slots_now
-from pointstamp.spark.ui_link import UiLink
+from pointstamp.spark.slots import SlotPlan, is_stopped, slots_now
+from pointstamp.spark.ui_link import UiLink, job_description
 
-_LOOK_SECONDS: Final = 0.02
-_ACTIVE_SECONDS: Final = 0.5
-# Before it is worth a word that workers have not started yet.
-_PATIENCE_SECONDS: Final = 3.0
 # How long those that were not lost may take to say goodbye, before Spark ends them.
 _LEAVE_MS: Final = 50
 # How long to wait for what Spark says about the end of a task: it is only for the words.
 _WORDS_SECONDS: Final = 0.3
-SLOTS_SECONDS_MAX: Final = 600.0
-"""How long a query waits for slots before it ends with an error; executors may have to start first."""
-
-
-class StartedTasks(NamedTuple):
-    """Workers that have met, the mesh in which the driver speaks to them, and what to close after them."""
-
-    mesh: Mesh
-    job: CrewJob
-    workers: int
-    rendezvous: RendezvousServer
-    opened: ExitStack
 
 
 class Spares(Protocol):
@@ -91,6 +62,8 @@ class SparkLauncher:
         self._silence_seconds_max = silence_seconds_max
         self._barrier = barrier
         self._slots_seconds_max = slots_seconds_max
+        # All generations run in the pool, and with the job group, of the thread that starts the query.
+        self._inherit = inheritance(spark)
         self.crew: SparkCrew | None = None
         self.link: UiLink | None = None
         """Where Spark's UI leads to from the jobs of the workers."""
@@ -123,75 +96,20 @@ class SparkLauncher:
     ) -> StartedTasks:
         """Start workers, at most ``mission.workers``; they have met when this returns."""
         check_sendable(mission.plan, mission)
-        wish = self._slots.capped(slots_now(self._spark))
-        mission = replace(mission, workers=wish)
-        with ExitStack() as opened:
-            folder = opened.enter_context(meeting_folder(self._spark))
-            server = RendezvousServer(folder, lambda: driver_host(self._spark))
-            opened.callback(server.close)
-            least = wish if self._barrier else min(self._slots.least, wish)
-            machine = Rendezvous(wish, least, versions(), now_seconds=monotonic())
-            meshes: list[Mesh] = []
-
-            def driver_address(workers: int) -> Address:
-                if not meshes:
-                    meshes.append(self._mesh(mission, workers, folder))
-                return meshes[0].address
-
-            server.serve(machine, driver_address)
-            task = Task(mission, server.place, self._silence_seconds_max, folder, is_spare)
-            job = CrewJob(self._spark, task, self.link, barrier=self._barrier)
-            try:
-                addresses = self._form(machine, server, job, is_wanted)
-                (mesh,) = meshes
-                mesh.connect([*addresses, mesh.address])
-                _meet(mesh, job, server)
-            except BaseException:
-                job.cancel()
-                for mesh in meshes:
-                    mesh.close(linger_ms=0)
-                raise
-            return StartedTasks(mesh, job, len(addresses), server, opened.pop_all())
-
-    def _mesh(self, mission: Mission, workers: int, folder: str | None) -> Mesh:
-        return Mesh(
-            workers,
-            workers + 1,
-            listen=listens_at(folder, "driver", lambda: driver_host(self._spark)),
-            names=member_names(workers),
-            generation=mission.generation,
-            silence_seconds_max=self._silence_seconds_max,
-            finds_nearby=True,
+        self._inherit()
+        spark, wish = self._spark, self._slots.capped(slots_now(self._spark))
+        wanted = Wanted(
+            QueryWork(replace(mission, workers=wish), is_spare),
+            lambda: spark.range(0, wish, 1, wish),
+            wish,
+            wish if self._barrier else min(self._slots.least, wish),
+            description=job_description(
+                mission.plan.name, None if is_spare else mission.generation, self.link
+            ),
+            barrier=self._barrier,
         )
-
-    def _form(
-        self, machine: Rendezvous, server: RendezvousServer, job: CrewJob, is_wanted: Callable[[], bool]
-    ) -> list[Address]:
-        """Serve the rendezvous until the workers are decided; return their addresses."""
-        begun = next_look = monotonic()
-        while machine.roster is None:
-            server.poll(_LOOK_SECONDS)
-            if monotonic() > next_look:
-                machine.expect(job.active_tasks() or 0, monotonic())
-                next_look = monotonic() + _ACTIVE_SECONDS
-            if machine.refusal is not None:
-                raise CrewError(machine.refusal) from RecoveryError(machine.refusal)
-            job.check()
-            if not is_wanted():
-                raise CrewError("the query was stopped while Spark started its workers.")
-            waited = monotonic() - begun
-            if waited > _PATIENCE_SECONDS:
-                self.on_waiting(
-                    f"waiting for Spark to start workers: {machine.needs()}, {_slots_words(self._spark)}"
-                )
-            if waited > self._slots_seconds_max:
-                words = (
-                    f"Spark has not started enough workers within {self._slots_seconds_max:g} seconds: "
-                    f"{machine.needs()}, {_slots_words(self._spark)}. Free slots that other jobs hold, let "
-                    "Spark start more executors, or start with fewer workers."
-                )
-                raise CrewError(words) from RecoveryError(words)
-        return machine.roster.addresses
+        waiting = Waiting(is_wanted, lambda words: self.on_waiting(words), self._slots_seconds_max)
+        return start_workers(spark, wanted, waiting, silence_seconds_max=self._silence_seconds_max)
 
 
 class SparkCrew(MeshCrew):
@@ -263,36 +181,4 @@ class SparkCrew(MeshCrew):
         self._has_lost = True
         # Spark knows a moment later what became of the task; where a crew stands by, that is not waited for.
         wait_seconds = 0.0 if self._has_spares else _WORDS_SECONDS
-        return CrewError(self._job.words(wait_seconds=wait_seconds) or str(error))
-
-
-def driver_host(spark: SparkSession) -> str:
-    """The address at which the tasks reach this process."""
-    named = os.environ.get("POINTSTAMP_DRIVER_HOST")
-    if named is None and is_connect(spark):
-        remote = str(spark.conf.get("spark.remote", "") or "")
-        named = LOOPBACK if "localhost" in remote or remote.startswith("local") else socket.gethostname()
-    elif named is None:
-        named = LOOPBACK if is_local(spark) else spark.conf.get("spark.driver.host", None)
-    try:
-        return address_of(named or socket.gethostname())
-    except OSError as error:
-        raise TransportError(
-            f"the address of this driver, '{named}', cannot be found: {error}. Set spark.driver.host or "
-            "POINTSTAMP_DRIVER_HOST to a name or address at which the executors reach it."
-        ) from error
-
-
-def _meet(mesh: Mesh, job: CrewJob, server: RendezvousServer) -> None:
-    deadline = monotonic() + MEETING_SECONDS_MAX
-    while not mesh.greet():
-        job.check()
-        server.poll(0)
-        if monotonic() > deadline:
-            mesh.meet(0)
-        sleep(0.001)
-
-
-def _slots_words(spark: SparkSession) -> str:
-    slots = slots_now(spark)
-    return "and Spark does not say how many slots it has" if slots is None else f"and Spark has {slots} slots"
+        return CrewError(str(self._job.cause(wait_seconds) or error))

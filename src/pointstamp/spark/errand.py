@@ -35,6 +35,8 @@ END_SECONDS_MAX: Final = 30.0
 
 _AGAIN_SECONDS: Final = 0.2
 _ATTEMPTS: Final = 5
+_TASKS_MAX: Final = 1_000
+"""How many tasks of a stage are looked through for one that has failed."""
 _ATTEMPT_SECONDS: Final = 0.2
 
 _Result = TypeVar("_Result")
@@ -47,7 +49,7 @@ class Errand(Generic[_Result]):
     def __init__(self, spark: SparkSession, work: Callable[[], _Result]) -> None:
         self._spark = spark
         self._work = work
-        self._inherit = _inheritance(spark)
+        self._inherit = inheritance(spark)
         self._tag = f"pointstamp-{uuid4().hex}"
         self._outcome: Future[_Result] = Future()
         self._is_cancelled = False
@@ -79,18 +81,38 @@ class Errand(Generic[_Result]):
 
     def active_tasks(self) -> int | None:
         """How many tasks of its jobs Spark runs now; None where Spark does not say."""
-        if is_connect(self._spark):
-            return None
-        context: Any = self._spark.sparkContext
         try:
-            # Not public in Python.
-            tracker = context._jsc.sc().statusTracker()  # noqa: SLF001
-            jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForTag(self._tag)]
-            stages = [stage for job in jobs if job.isDefined() for stage in job.get().stageIds()]
-            infos = [tracker.getStageInfo(stage) for stage in stages]
+            infos = [self._tracker().getStageInfo(stage) for stage in self._stages()]
             return sum(int(info.get().numActiveTasks()) for info in infos if info.isDefined())
         except Exception:  # py4j's; the session may be stopped, and the job says so better
             return None
+
+    def failed_task(self) -> str | None:
+        """Spark's message about a task of its jobs that has failed; None while there is none, or unknown."""
+        try:
+            context: Any = self._spark.sparkContext
+            # Not public in Python; filled with the UI off as well.
+            store = context._jsc.sc().statusStore()  # noqa: SLF001
+            for stage in self._stages():
+                tasks = store.taskList(stage, 0, _TASKS_MAX)
+                for number in range(tasks.size()):
+                    message = tasks.apply(number).errorMessage()
+                    if message.isDefined():
+                        return str(message.get())
+        except Exception as error:  # as above, and Connect's, which has no store
+            _log.debug("Spark was not asked about failed tasks: %s", error)
+        return None
+
+    def _tracker(self) -> Any:  # noqa: ANN401 - of the JVM
+        context: Any = self._spark.sparkContext
+        # Not public in Python.
+        return context._jsc.sc().statusTracker()  # noqa: SLF001
+
+    def _stages(self) -> list[int]:
+        """The stages of its jobs."""
+        tracker = self._tracker()
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForTag(self._tag)]
+        return [stage for job in jobs if job.isDefined() for stage in job.get().stageIds()]
 
     def cancel(self, *, waits: bool = True) -> None:
         """Let Spark kill the tasks, and wait until the work has ended, at most for ``END_SECONDS_MAX``."""
@@ -151,7 +173,7 @@ class Errand(Generic[_Result]):
             self._spark.sparkContext.addJobTag(self._tag)
 
 
-def _inheritance(spark: SparkSession) -> Callable[[], object]:
+def inheritance(spark: SparkSession) -> Callable[[], object]:
     """What another thread needs to inherit from the caller: the same job group, pool and tags.
 
     pyspark's own ``InheritableThread`` does not do: it takes every session of a process for one of Connect

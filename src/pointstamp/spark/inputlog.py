@@ -22,6 +22,7 @@ import fsspec
 from pyspark.sql import DataFrame
 
 from pointstamp.errors import FlowError, PointstampError
+from pointstamp.redaction import redact, redact_text
 from pointstamp.sources.files import FolderSource, files
 from pointstamp.sources.port import Unit
 from pointstamp.sources.provenance import Identity
@@ -259,4 +260,8 @@ def _remove_folder(address: str) -> None:
     except FileNotFoundError:
         pass
     except Exception as error:  # whatever the library of a store raises
-        _log.warning("'%s' is no longer needed, but could not be removed: %s", address, error)
+        _log.warning(
+            "'%s' is no longer needed, but could not be removed: %s",
+            redact(address),
+            redact_text(str(error), address),
+        )

@@ -1,51 +1,80 @@
-"""A bounded run on Spark: DataFrames in, DataFrames out, a gang of barrier tasks between.
+"""A bounded run on Spark: DataFrames in, DataFrames out, workers in ordinary Spark tasks between.
 
 What Spark does better than a worker it does itself (``pushing``). Then the inputs are packed and shuffled to
-the workers (``packing``), the gang runs the flow (``gang``) and writes files, and a commit publishes them
+the workers (``packing``), the workers run the flow (``bounded``) and write files, and a commit publishes them
 (``manifest``). It returns DataFrames over exactly these files: they can be
 read again and again without running the job again. A mistake that can be known before Spark starts is
 reported here, in one sentence with the setting to change; later failures are put into words by ``failures``.
+
+Nothing is published before all workers have finished, so a run is repeated: with fewer workers, if Spark has
+slots for fewer, and from its beginning, if a worker was lost (``spark.task.maxFailures`` times).
 
 Without ``output`` the files are in a temporary folder, which is removed when the session is no longer used,
 at the latest when this process ends.
 """
 
+import logging
 import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from pointstamp.errors import FlowError, InternalError, StorageError
+from pointstamp.errors import FlowError, PointstampError, StorageError, TransportError
 from pointstamp.flow.plan import Plan
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX
 from pointstamp.pushing.steps import PushedPlan
+from pointstamp.query.crew import CrewError
+from pointstamp.query.rendezvous import SETTLE_SECONDS
 from pointstamp.query.starting import check_epochs
-from pointstamp.running.failing import error_of
 from pointstamp.running.feeding import EpochColumns
-from pointstamp.running.messages import Failed, FileWritten, Finished, Report, decode_report
 from pointstamp.sinks.port import Staged
 from pointstamp.sinks.reading import published_now
+from pointstamp.spark.bounded import REPORT, BoundedWork, TaskAlone, collect_files, files_in, run_alone
+from pointstamp.spark.crew import SparkCrew
 from pointstamp.spark.errand import fetch
 from pointstamp.spark.failures import in_words
+from pointstamp.spark.forming import FewerSlots, Waiting, Wanted, start_workers
 from pointstamp.spark.frame_results import FrameResults
 from pointstamp.spark.frames import chosen as chosen_columns
 from pointstamp.spark.frames import frames_over, use_this_python
-from pointstamp.spark.gang import SparkGang, is_consequence
 from pointstamp.spark.manifest import check_unpublished, discard, new_run_name, publish
-from pointstamp.spark.meeting import REPORT, meeting_folder, versions
-from pointstamp.spark.packing import NO_INPUT, PACKED_DDL, InputSpec, input_specs, packer
+from pointstamp.spark.meeting import versions
+from pointstamp.spark.packing import NO_INPUT, PACKED, PACKED_DDL, InputSpec, input_specs, packer
 from pointstamp.spark.place import spark_address
 from pointstamp.spark.pushing import pushed_into, with_steps
 from pointstamp.spark.sendable import check_sendable
-from pointstamp.spark.slots import choose_workers, is_connect
+from pointstamp.spark.slots import (
+    check_in_driver,
+    is_connect,
+    is_elastic,
+    plan_slots,
+    slots_busy,
+    slots_now,
+    task_failures_max,
+)
 from pointstamp.spark.types import spark_schema
+from pointstamp.spark.ui_link import run_description
+
+_BUSY_SECONDS: Final = 1.0
+"""How long tasks of a job that has just ended may take to leave their slots."""
+_CAUSE_SECONDS: Final = 2.0
+"""How long to wait for what Spark says about a task that was lost."""
+_ELASTIC_SETTLE_SECONDS: Final = 60.0
+"""How long executors may take to start before a run begins again with fewer workers."""
+_MEMORY: Final = (
+    " Look at its executor's log; if it ran out of memory, raise spark.executor.memoryOverhead, which is "
+    "where the memory of the workers is counted."
+)
+_log = logging.getLogger("pointstamp.spark")
 
 
 def run(
@@ -54,10 +83,13 @@ def run(
     frames: Mapping[str, DataFrame],
     *,
     workers: int | None = None,
+    min_workers: int | None = None,
     epoch: EpochColumns = None,
     output: str | None = None,
     silence_seconds_max: float = SILENCE_SECONDS_MAX,
     push: bool = True,
+    barrier: bool = False,
+    in_driver: bool = False,
 ) -> FrameResults:
     """Run a flow to the end of its inputs; return each output as a DataFrame with the epoch of each row."""
     epochs = check_epochs(plan, frames, epoch)
@@ -66,7 +98,7 @@ def run(
         name: spark_schema(schema, f"output '{name}'") for name, schema in plan.output_schemas().items()
     }
 
-    def prepare() -> tuple[dict[str, DataFrame], PushedPlan, int]:
+    def prepare() -> tuple[dict[str, DataFrame], PushedPlan, _Slots]:
         chosen = {spec.name: chosen_columns(frames[spec.name], spec) for spec in declared}
         left = pushed_into(plan, chosen, epochs) if push else PushedPlan(plan, {})
         for each, steps in left.inputs.items():
@@ -75,43 +107,186 @@ def run(
             spark_address(output)
             check_unpublished(output)
         use_this_python(spark)
-        return chosen, left, choose_workers(spark, workers)
-
-    def write() -> list[Staged]:
-        with meeting_folder(spark) as meeting:
-            is_packed = not reads_as_it_is(spark, chosen, specs, count)
-            gang = SparkGang(
-                left.plan,
-                specs,
-                count,
-                folder,
-                name,
-                outputs,
-                versions(),
-                meeting,
-                silence_seconds_max=silence_seconds_max,
-                is_packed=is_packed,
-            )
-            check_sendable(left.plan, gang)
-            rows = _packed(spark, chosen, specs, count) if is_packed else chosen[specs[0].name]
-            reports = rows.mapInArrow(gang, from_arrow_schema(REPORT), barrier=True)
-            return _files(_collect(reports), count)
+        if in_driver:
+            check_in_driver(workers, min_workers, barrier=barrier)
+            return chosen, left, _Slots(1, 1, 1)
+        return chosen, left, _slots_of_run(spark, workers, min_workers, barrier=barrier)
 
     # Nothing of Spark is called in this thread, where an interrupt of the keyboard may come (``errand``).
-    chosen, left, count = fetch(spark, prepare)
+    chosen, left, slots = fetch(spark, prepare)
     specs = input_specs(left.plan, left.plan.graph(), epochs)
     folder = output or _temporary_folder(spark)
-    name = new_run_name(plan.name)
-    try:
-        publish(folder, name, outputs, fetch(spark, write))
-    except BaseException:
-        with suppress(StorageError):  # what stays is never read
-            discard(folder, name, outputs)
-        raise
+    attempt = _Attempt(spark, chosen, specs, outputs, silence_seconds_max, barrier=barrier)
+    while True:
+        name = new_run_name(plan.name)
+        work = BoundedWork(left.plan, specs, slots.workers, folder, name, outputs, slots.failures)
+        try:
+            if in_driver:
+                files = fetch(spark, partial(attempt.in_driver, work))
+            else:
+                files = fetch(spark, partial(attempt.in_tasks, work, slots.least))
+            publish(folder, name, outputs, files)
+            break
+        except BaseException as error:
+            with suppress(StorageError):  # what stays is never read
+                discard(folder, name, outputs)
+            slots = slots.after(error, plan.name)
     # The files have just been looked for.
     return fetch(
         spark, partial(frames_over, spark, spark_address(folder), published_now(folder, check_files=False))
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Slots:
+    """With how many workers a run is tried, and how often it may fail."""
+
+    workers: int
+    least: int
+    failures_max: int
+    failures: int = 0
+
+    def after(self, error: BaseException, flow: str) -> "_Slots":
+        """The next try after a failure, which is raised if there is none."""
+        if isinstance(error, FewerSlots):
+            _log.warning(
+                "flow '%s' starts again with %d workers instead of %d: %s",
+                flow,
+                error.tasks,
+                self.workers,
+                error,
+            )
+            return replace(self, workers=error.tasks)
+        if isinstance(error, _WorkerLost):
+            if self.failures + 1 < self.failures_max:
+                _log.warning(
+                    "flow '%s' starts again from its beginning, as failure %d of at most %d "
+                    "(spark.task.maxFailures): %s",
+                    flow,
+                    self.failures + 1,
+                    self.failures_max,
+                    error,
+                )
+                return replace(self, failures=self.failures + 1)
+            raise error.cause from None
+        raise error
+
+
+class _WorkerLost(Exception):  # noqa: N818 - the error is its cause
+    """A worker was lost after the workers had met; the same work may succeed elsewhere."""
+
+    def __init__(self, cause: PointstampError) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+def _slots_of_run(
+    spark: SparkSession, workers: int | None, min_workers: int | None, *, barrier: bool
+) -> _Slots:
+    """Decide how many workers a run begins with: of the free slots, unless they are given."""
+    plan = plan_slots(spark, workers, least=workers if barrier else min_workers, barrier=barrier)
+    slots = slots_now(spark)
+    if slots is not None and workers is None and not barrier:
+        slots = max(plan.least, slots - slots_busy(spark, wait_seconds=_BUSY_SECONDS))
+    count = plan.capped(slots)
+    return _Slots(count, count if barrier else plan.least, task_failures_max(spark))
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """What all attempts at a run have in common."""
+
+    spark: SparkSession
+    frames: Mapping[str, DataFrame]
+    specs: list[InputSpec]
+    outputs: Mapping[str, pa.Schema]
+    silence_seconds_max: float
+    barrier: bool
+
+    def in_tasks(self, work: BoundedWork, least: int) -> list[Staged]:
+        """Run the flow in Spark tasks; return the files that the workers have written."""
+        spark = self.spark
+        is_packed = not reads_as_it_is(spark, self.frames, self.specs, work.workers)
+        work = replace(work, is_packed=is_packed)
+        check_sendable(work.plan, work)
+
+        def rows() -> DataFrame:
+            if is_packed:
+                return _packed(spark, self.frames, self.specs, work.workers)
+            return self.frames[self.specs[0].name]
+
+        description = run_description(work.plan.name, work.workers)
+        if work.workers == 1:
+            return _run_one_task(spark, work, rows, description)
+        wanted = Wanted(
+            work,
+            rows,
+            work.workers,
+            least,
+            needs_all=True,
+            description=description,
+            barrier=self.barrier,
+            published=" Nothing was published.",
+        )
+        waiting = Waiting(
+            on_waiting=_WaitingLog(work.plan.name),
+            settle_seconds=_ELASTIC_SETTLE_SECONDS if is_elastic(spark) else SETTLE_SECONDS,
+            has_other_tasks=is_packed,
+        )
+        try:
+            tasks = start_workers(spark, wanted, waiting, silence_seconds_max=self.silence_seconds_max)
+        except CrewError as error:
+            if isinstance(error.__cause__, PointstampError):
+                raise error.__cause__ from None
+            raise
+        crew = SparkCrew(tasks)
+        try:
+            return collect_files(crew)
+        except CrewError as error:
+            cause = tasks.job.cause(_CAUSE_SECONDS)
+            if isinstance(cause, FlowError):  # it would come again
+                raise cause from None
+            raise _WorkerLost(cause or TransportError(f"{error} Nothing was published.{_MEMORY}")) from None
+        finally:
+            crew.end()
+
+    def in_driver(self, work: BoundedWork) -> list[Staged]:
+        """Run the flow in this process, on rows that Spark hands over; return the files."""
+        parts = [
+            batch
+            for spec in self.specs
+            for batch in packer(spec, 1)(iter(self.frames[spec.name].toArrow().to_batches()))
+        ]
+        table = pa.Table.from_batches(parts, PACKED).sort_by("epoch")
+        return run_alone(work, iter(table.to_batches()))
+
+
+class _WaitingLog:
+    """Logs what a run waits for, each time that it changes."""
+
+    def __init__(self, flow: str) -> None:
+        self._flow = flow
+        self._words = ""
+
+    def __call__(self, words: str) -> None:
+        """Take note of what is waited for."""
+        if words != self._words:
+            _log.warning("flow '%s' is %s", self._flow, words)
+            self._words = words
+
+
+def _run_one_task(
+    spark: SparkSession, work: BoundedWork, rows: Callable[[], DataFrame], description: str
+) -> list[Staged]:
+    """Run the flow in one task, without any connection; Spark itself repeats it if it is lost."""
+    if not is_connect(spark):
+        spark.sparkContext.setJobDescription(description)  # of this thread's jobs
+    try:
+        found = rows().mapInArrow(TaskAlone(work, versions()), from_arrow_schema(REPORT)).collect()
+    except Exception as error:  # Spark's and py4j's errors have no common kind
+        # Spark's own error is a Java stack trace; what it says that matters is in these words.
+        raise in_words(str(error)) from None
+    return files_in([bytes(row.report) for row in found])
 
 
 def _temporary_folder(spark: SparkSession) -> str:
@@ -174,25 +349,3 @@ def _packed(
         together = together.unionAll(frames[spec.name].mapInArrow(packer(spec, workers), PACKED_DDL))
     # In the order of epochs, so that a worker can finish one before it reads on.
     return together.repartitionById(workers, together["worker"]).sortWithinPartitions("epoch")
-
-
-def _collect(reports: DataFrame) -> list[Report]:
-    try:
-        rows = reports.collect()
-    except Exception as error:  # Spark's and py4j's errors have no common kind
-        # Spark's own error is a Java stack trace; what it says that matters is in these words.
-        raise in_words(str(error)) from None
-    return [decode_report(bytes(row.report)) for row in rows]
-
-
-def _files(reports: list[Report], workers: int) -> list[Staged]:
-    """The files that were written; the first failure that is not another's consequence is raised."""
-    failed = [report for report in reports if isinstance(report, Failed)]
-    if failed:
-        raise error_of(min(failed, key=is_consequence))
-    done = sum(isinstance(report, Finished) for report in reports)
-    if done != workers:
-        raise InternalError(
-            f"only {done} of {workers} workers have reported that they are done, though none has failed."
-        )
-    return [each.file for each in reports if isinstance(each, FileWritten)]

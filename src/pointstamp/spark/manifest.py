@@ -8,6 +8,7 @@ that a worker that outlives its run writes nothing that is ever read.
 
 import secrets
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import pyarrow as pa
 
@@ -16,6 +17,9 @@ from pointstamp.sinks.chain import FOLDER, Chain
 from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.sinks.port import Staged
 from pointstamp.storage.anywhere import storage_at
+
+_NEWEST: Final = 1_000_000
+"""Above the generation of any file: attempts of a run count from 0."""
 
 
 def new_run_name(flow: str) -> str:
@@ -44,7 +48,7 @@ def publish(path: str, run: str, schemas: Mapping[str, pa.Schema], files: Sequen
 
 def discard(path: str, run: str, schemas: Mapping[str, pa.Schema]) -> None:
     """Remove the files of a run that has failed, unless it was interrupted after its commit."""
-    ParquetSink(path).for_query(run, schemas).publisher().discard(generation=1, keep=())
+    ParquetSink(path).for_query(run, schemas).publisher().discard(generation=_NEWEST, keep=())
 
 
 def _taken(path: str) -> FlowError:

@@ -23,8 +23,10 @@ FILE_BYTES: Final = 32 * 1024 * 1024
 class EpochFiles:
     """Writes the finished epochs of one worker below a folder; ``schemas`` are those that Spark will read."""
 
-    def __init__(self, path: str, run: str, worker: int, schemas: Mapping[str, pa.Schema]) -> None:
-        self._writer = ParquetSink(path).for_query(run, schemas).writer(worker, generation=0)
+    def __init__(
+        self, path: str, run: str, worker: int, schemas: Mapping[str, pa.Schema], generation: int = 0
+    ) -> None:
+        self._writer = ParquetSink(path).for_query(run, schemas).writer(worker, generation=generation)
         self._waiting: dict[str, dict[int, list[pa.RecordBatch]]] = {}
         self._waiting_bytes = 0
         self._written: list[Staged] = []

@@ -176,7 +176,7 @@ class RendezvousServer:
         for number, answer in answers:
             if isinstance(answer, Roster):
                 own = self._driver_address(len(answer.addresses))
-                answer = Roster(answer.round, [*answer.addresses, own])
+                answer = msgspec.structs.replace(answer, addresses=[*answer.addresses, own])
             connection = self._open.get(number)
             if connection is not None:
                 with suppress(OSError):  # it is seen as disconnected in a moment

@@ -1,10 +1,8 @@
 """How many workers a session can run at once, found before anything starts.
 
-A gang needs all its tasks at the same time, and Spark waits in silence for slots that never come. In classic
-sessions the scheduler knows the executors that have registered. Connect sessions have no scheduler to ask and
-no RDDs: there the number of partitions that Spark gives to a range is used, which is its number of cores
-unless another default is set. Neither shows slots that other jobs hold at this moment; a gang that finds them
-taken waits until they are free.
+All workers of a flow run at the same time, one to a slot. In classic sessions the scheduler knows the
+executors that have registered. Connect sessions have no scheduler to ask and no RDDs: there the number of
+partitions that Spark gives to a range is used, which is its number of cores unless another default is set.
 """
 
 import logging
@@ -21,6 +19,7 @@ REGISTRATION_SECONDS_MAX: Final = 30.0
 """Executors of a cluster register some seconds after the session starts; this is how long we wait."""
 
 _LOOK_SECONDS: Final = 0.5
+_BUSY_LOOK_SECONDS: Final = 0.05
 _ELASTIC_WORKERS: Final = 2
 """How many workers a query has at least, by default, where Spark starts executors for them."""
 _log = logging.getLogger("pointstamp.spark")
@@ -53,24 +52,6 @@ class SlotPlan:
         return max(self.least, min(self.wish, (slots - self.reserve) // self.crews))
 
 
-def choose_workers(spark: SparkSession, wanted: int | None) -> int:
-    """How many workers a bounded run has, after a check that Spark can run all of them at once."""
-    _check_wanted(wanted)
-    if is_elastic(spark):
-        raise FlowError(
-            "a bounded run is a barrier stage, which Spark rejects under dynamic allocation. Start it as a "
-            "query, with start(..., available_now=True), or set spark.dynamicAllocation.enabled=false and a "
-            "fixed number of executors."
-        )
-    slots = _slots(spark, wanted)
-    if slots is None and wanted is None:
-        raise _unknown()
-    count = wanted or slots or 1
-    if slots is not None and count > slots:
-        raise _too_few(count, slots, count, "")
-    return count
-
-
 def plan_slots(
     spark: SparkSession,
     wanted: int | None,
@@ -79,12 +60,19 @@ def plan_slots(
     reserve: int = 0,
     stays: bool = False,
     crews: int = 1,
+    barrier: bool = False,
 ) -> SlotPlan:
-    """Decide how many workers a query wishes for, and check that Spark can run the least of them.
+    """Decide how many workers a flow wishes for, and check that Spark can run the least of them.
 
     ``reserve`` slots must be left for jobs that run at the same time. A query that ``stays`` leaves one slot
-    free by default: a session whose slots are all taken runs no other job.
+    free by default: a session whose slots are all taken runs no other job. With ``barrier`` all workers must
+    run at once, and dynamic allocation is rejected.
     """
+    if barrier and is_elastic(spark):
+        raise FlowError(
+            "Spark rejects barrier stages under dynamic allocation. Leave out barrier=True, or set "
+            "spark.dynamicAllocation.enabled=false and a fixed number of executors."
+        )
     _check_wanted(wanted)
     _check_wanted(least)
     lowest = least or 1
@@ -108,13 +96,26 @@ def plan_slots(
     plan = SlotPlan(wish, lowest, left, crews)
     if plan.capped(slots) < wish:
         _log.warning(
-            "%d workers were asked for, but Spark has %d slots: the query starts with %d workers. It uses "
-            "more when it restarts and Spark has more slots.",
+            "%d workers were asked for, but Spark has %d slots: the flow starts with %d workers.%s",
             wish,
             slots,
             plan.capped(slots),
+            " It uses more when it restarts and Spark has more slots." if stays else "",
         )
     return plan
+
+
+def check_in_driver(
+    workers: int | None, min_workers: int | None, *, barrier: bool = False, spare_crew: bool = False
+) -> None:
+    """FlowError for options about Spark tasks, of which there are none."""
+    given = {"workers": (workers or 1) > 1, "min_workers": (min_workers or 1) > 1}
+    given |= {"barrier": barrier, "spare_crew": spare_crew}
+    for name in (name for name, is_given in given.items() if is_given):
+        raise FlowError(
+            f"in_driver=True runs the flow with one worker in this process, so {name}= does not apply. Leave "
+            f"out {name}= or in_driver=."
+        )
 
 
 def is_elastic(spark: SparkSession) -> bool:
@@ -152,6 +153,30 @@ def slots_now(spark: SparkSession) -> int | None:
         return None if is_connect(spark) else _scheduler(spark)()
     except Exception:  # py4j's, when there is no Java any more
         return None
+
+
+def slots_busy(spark: SparkSession, *, wait_seconds: float = 0.0) -> int:
+    """How many slots still run tasks after a while; 0 where Spark does not say."""
+    deadline = monotonic() + wait_seconds
+    while True:
+        try:
+            context: Any = spark.sparkContext
+            # Not public in Python.
+            executors = context._jsc.sc().statusTracker().getExecutorInfos()  # noqa: SLF001
+            busy = sum(int(each.numRunningTasks()) for each in executors)
+        except Exception:  # py4j's; Connect has no context
+            return 0
+        if not busy or monotonic() > deadline:
+            return busy
+        sleep(_BUSY_LOOK_SECONDS)
+
+
+def task_failures_max(spark: SparkSession) -> int:
+    """How often the same task may fail in this session before Spark gives its job up."""
+    if not is_connect(spark) and is_local(spark):
+        master = _setting(spark, "spark.master") or ""
+        return int(master.rpartition(",")[2].strip(" ]")) if "," in master else 1
+    return int(_setting(spark, "spark.task.maxFailures") or 4)
 
 
 def is_connect(spark: SparkSession) -> bool:

@@ -1,6 +1,6 @@
 """A spare crew on Spark: tasks that have met and stand by, so that a lost crew is replaced at once.
 
-It is a barrier job of its own, with as many tasks as the query has workers. Its tasks have loaded everything,
+It is a separate job, with as many tasks as the query has workers. Its tasks have loaded everything,
 know each other and the driver, and sleep (``query.standby``). It is started when a crew has become ready, so
 that it takes nothing from a crew that starts or restores its state; when it is taken over, the next one gets
 the slots that the lost crew has left.
@@ -22,7 +22,8 @@ from pointstamp.errors import PointstampError
 from pointstamp.query.crew import CrewError
 from pointstamp.query.mission import Mission
 from pointstamp.query.standby import dismiss, join, set_out, unbound
-from pointstamp.spark.crew import SparkLauncher, StartedTasks
+from pointstamp.spark.crew import SparkLauncher
+from pointstamp.spark.forming import StartedTasks
 
 _PAUSE_SECONDS: Final = 1.0
 _PAUSE_SECONDS_MAX: Final = 60.0

@@ -19,6 +19,7 @@ from pointstamp.flow.plan import Plan
 from pointstamp.journal.history import Ticked
 from pointstamp.journal.shape import shape_of
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX
+from pointstamp.query.crew import InProcessLauncher, Launcher
 from pointstamp.query.observing import Judge
 from pointstamp.query.policy import RestartPolicy, SnapshotPolicy
 from pointstamp.query.query import Companion, Query, begin_query
@@ -37,7 +38,7 @@ from pointstamp.query.supervisor import Supervisor
 from pointstamp.rows.epochcolumn import EpochColumn
 from pointstamp.running.feeding import EpochColumns
 from pointstamp.sinks.port import Sink
-from pointstamp.sources.port import Part, Position, Source, Unit, Watch
+from pointstamp.sources.port import Part, Position, Source, SourceBase, Unit, Watch, complete_source
 from pointstamp.sources.provenance import Identity, identity_of_source, moved_from_of
 from pointstamp.spark.crew import SparkLauncher
 from pointstamp.spark.frame_results import FrameResults
@@ -46,7 +47,7 @@ from pointstamp.spark.inputlog import StreamLog, frame_identity, static_log
 from pointstamp.spark.packing import input_specs
 from pointstamp.spark.place import spark_address
 from pointstamp.spark.sendable import check_sendable
-from pointstamp.spark.slots import plan_slots
+from pointstamp.spark.slots import SlotPlan, check_in_driver, plan_slots
 from pointstamp.spark.spare import SpareKeeper
 from pointstamp.spark.types import spark_schema
 from pointstamp.spark.ui_link import UiLink
@@ -78,6 +79,7 @@ def start(
     min_workers: int | None = None,
     rescale: str = "restart",
     barrier: bool = False,
+    in_driver: bool = False,
 ) -> Query:
     """Start a flow on streams; it runs until it is stopped, or with ``available_now`` until all is read.
 
@@ -91,18 +93,18 @@ def start(
     streaming = _checked_streams(streams, begins_with_savepoint=savepoint is not None)
     if rescale not in _RESCALES:
         raise FlowError(f"rescale={rescale!r} is not known. Give one of {', '.join(map(repr, _RESCALES))}.")
-    slots = plan_slots(
-        spark,
-        workers,
-        least=workers if barrier else min_workers,
-        reserve=1 if streaming else 0,
-        stays=not available_now,
-        crews=2 if spare_crew else 1,
-    )
-    if barrier and slots.is_elastic:
-        raise FlowError(
-            "Spark rejects barrier stages under dynamic allocation. Leave out barrier=True, or set "
-            "spark.dynamicAllocation.enabled=false and a fixed number of executors."
+    if in_driver:
+        check_in_driver(workers, min_workers, barrier=barrier, spare_crew=spare_crew)
+        slots = SlotPlan(1)
+    else:
+        slots = plan_slots(
+            spark,
+            workers,
+            least=workers if barrier else min_workers,
+            reserve=1 if streaming else 0,
+            stays=not available_now,
+            crews=2 if spare_crew else 1,
+            barrier=barrier,
         )
     use_this_python(spark)
     folder = spark_address(checkpoint)
@@ -132,15 +134,18 @@ def start(
         judge=judge,
         forget=lambda ticks: _forget(ticks, logs),
     )
-    launcher = SparkLauncher(spark, slots=slots, silence_seconds_max=silence_seconds_max, barrier=barrier)
-    supervisor = Supervisor(check_sink(spec), launcher)
-    launcher.on_waiting = supervisor.wait_for
-    launcher.is_wanted = lambda: not supervisor.is_dropped
     link = UiLink(spark, spec.query_id)
-    launcher.link = link if has_dashboard else None
+    launcher: Launcher = InProcessLauncher()
+    if not in_driver:
+        launcher = SparkLauncher(spark, slots=slots, silence_seconds_max=silence_seconds_max, barrier=barrier)
+        launcher.link = link if has_dashboard else None
+    supervisor = Supervisor(check_sink(spec), launcher)
     companions: list[Companion] = [_AfterWorkers(log, supervisor) for log in logs.values()]
-    if spare_crew:
-        companions.append(SpareKeeper(launcher))
+    if isinstance(launcher, SparkLauncher):
+        launcher.on_waiting = supervisor.wait_for
+        launcher.is_wanted = lambda: not supervisor.is_dropped
+        if spare_crew:
+            companions.append(SpareKeeper(launcher))
     return begin_query(supervisor, companions, on_dashboard=link.lead_to)
 
 
@@ -199,6 +204,9 @@ def run_to_end(
     epoch: EpochColumns = None,
     silence_seconds_max: float = SILENCE_SECONDS_MAX,
     judge: Judge | None = None,
+    min_workers: int | None = None,
+    barrier: bool = False,
+    in_driver: bool = False,
 ) -> FrameResults:
     """Run a flow to the end of its inputs, and continue where an earlier run with this checkpoint stopped."""
     folder = output or f"{checkpoint.rstrip('/')}/output"
@@ -214,6 +222,9 @@ def run_to_end(
         closes=True,
         silence_seconds_max=silence_seconds_max,
         judge=judge,
+        min_workers=min_workers,
+        barrier=barrier,
+        in_driver=in_driver,
     )
     try:
         query.awaitTermination()
@@ -240,7 +251,7 @@ class _AfterWorkers:
 
 
 @dataclass(frozen=True, slots=True)
-class _UpToNow:
+class _UpToNow(SourceBase):
     """A source from which only the units that are there now are taken.
 
     Logs of streaming DataFrames must not be cut off like this: Structured Streaming says what is there now.
@@ -262,12 +273,10 @@ class _UpToNow:
         return self.inner.after(position, unit)
 
     def renewed(self, unit: Unit) -> Unit | None:
-        ask = getattr(self.inner, "renewed", None)
-        return unit if ask is None else ask(unit)
+        return complete_source(self.inner).renewed(unit)
 
     def share_of_tick(self, unit: Unit) -> float:
-        ask = getattr(self.inner, "share_of_tick", None)
-        return 0.0 if ask is None else float(ask(unit))
+        return complete_source(self.inner).share_of_tick(unit)
 
     def describe(self) -> str:
         return self.inner.describe()

@@ -55,3 +55,12 @@ def job_description(flow: str, generation: int | None, link: UiLink | None) -> s
     which = "a spare crew" if generation is None else f"generation {generation}"
     words = f"pointstamp: flow '{escape(flow, quote=False)}', {which}"
     return words if link is None else f'{words}, <a href="{escape(link.path)}/">dashboard</a>'
+
+
+def run_description(flow: str, workers: int) -> str:
+    """What Spark's UI says of the job of a bounded run.
+
+    >>> run_description("a < b", 2)
+    "pointstamp: flow 'a &lt; b', 2 workers"
+    """
+    return f"pointstamp: flow '{escape(flow, quote=False)}', {workers} worker{'s' if workers > 1 else ''}"

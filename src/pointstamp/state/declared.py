@@ -1,9 +1,9 @@
-"""From what an operator says about its state to something that can be saved and restored.
+"""Save and restore the state that an operator declares.
 
 An operator has ``save`` and ``restore`` of its own, or it declares ``state``, a mapping from the names of its
 attributes to how each is saved (``pointstamp.state.saved``), or it says nothing and has nothing to save.
-What an operator keeps without saying so is not saved, and nobody can notice. Capabilities are never state: a
-restored operator takes its own back with ``context.regained()``.
+State that an operator does not declare is lost without an error. Capabilities are never state: a restored
+operator takes its own back with ``context.regained()``.
 """
 
 from collections.abc import Mapping
@@ -54,7 +54,7 @@ class DeclaredState:
             if not hasattr(self._logic, attribute):
                 raise FlowError(
                     f"operator '{self._name}' declares the state '{attribute}', but its "
-                    f"{type(self._logic).__name__} has no such attribute now. Set it in __init__."
+                    f"{type(self._logic).__name__} does not have that attribute. Set it in __init__."
                 )
             pieces[attribute] = saving.to_piece(self._who(attribute), getattr(self._logic, attribute))
         return pieces
@@ -66,8 +66,7 @@ class DeclaredState:
                 have = ", ".join(map(repr, pieces)) or "nothing"
                 raise RecoveryError(
                     f"operator '{self._name}' declares the state '{attribute}', but the snapshot holds "
-                    f"{have} of this operator. Continue with the flow that was saved, or begin without the "
-                    "snapshot."
+                    f"{have} of this operator. Resume with the saved flow, or start without the snapshot."
                 )
             fresh = getattr(self._logic, attribute, None)
             value = saving.from_table(self._who(attribute), pieces[attribute], fresh)
@@ -88,7 +87,8 @@ def _declared(logic: Any, name: str) -> Mapping[str, Saving] | None:  # noqa: AN
     for attribute, saving in declared.items():
         if attribute not in savings:
             raise FlowError(
-                f"operator '{name}' declares the state '{attribute}' as {saving!r}, which does not say how "
-                "to save it. Write saved.values(...), saved.mapping(...), saved.arrow(...) or saved.bytes()."
+                f"operator '{name}' declares the state '{attribute}' as {saving!r}, which is not a way to "
+                "save it. Write saved.values(...), saved.mapping(...), saved.arrow(...) or "
+                "saved.bytes()."
             )
     return declared

@@ -1,9 +1,9 @@
-"""Values of rows that MessagePack has no kind for, so that they come back as exactly what they were.
+"""Exact MessagePack encodings of row values that it does not know.
 
 Rows of a batch are Python values, ``batch.to_pylist()``: besides numbers and text there are times, dates,
 durations and decimals in them, and maps are lists of tuples. MessagePack would write a decimal as text and a
-tuple as a list, and nobody could tell when it is read. So each such value is written as an extension with a
-code of its own. What was written without any, by an earlier version, reads as before.
+tuple as a list, and the reader could not distinguish them. So each such value is written as an extension with
+a code of its own. What was written without any, by an earlier version, reads as before.
 
 Invariant: ``encodable`` of a value, written and read with ``from_extension``, gives a value of the same type
 that is equal, with the same zone and the same digits; for what cannot be written so it raises TypeError.
@@ -32,7 +32,7 @@ _DATETIME, _DATE, _TIME, _TIMEDELTA, _DECIMAL, _UUID, _TUPLE, _DICT, _NANOTIME, 
 
 
 def encodable(value: Any) -> Any:  # noqa: ANN401 - any value of a row
-    """The same value with an extension in each place where MessagePack has no kind of its own."""
+    """Return the value with an extension for each type that MessagePack lacks."""
     kind = type(value)
     if kind in PLAIN:
         return value
@@ -46,7 +46,7 @@ def encodable(value: Any) -> Any:  # noqa: ANN401 - any value of a row
     if write is None:
         write = _pandas_writers().get(kind)
     if write is None:
-        raise TypeError(f"there is no way to write a {kind.__module__}.{kind.__qualname__}")
+        raise TypeError(f"a value of type {kind.__module__}.{kind.__qualname__} cannot be saved")
     return write(value)
 
 
@@ -54,7 +54,7 @@ def from_extension(code: int, data: memoryview) -> Any:  # noqa: ANN401 - any va
     """The value of an extension, for a decoder's ``ext_hook``."""
     reader = _READERS.get(code)
     if reader is None:
-        raise msgspec.ValidationError(f"extension {code} is of no kind that is known")
+        raise msgspec.ValidationError(f"extension {code} is unknown")
     return reader(_DECODER.decode(data))
 
 
@@ -110,7 +110,7 @@ def _zone(zone: dt.tzinfo) -> list[Any]:
         return ["zone", zone.key]
     if type(zone).__module__.startswith("pytz") and getattr(zone, "zone", None) is not None:
         return [_PYTZ, zone.zone]  # type: ignore[attr-defined]
-    raise TypeError(f"there is no way to write the zone {zone!r}")
+    raise TypeError(f"the time zone {zone!r} cannot be saved")
 
 
 def _zone_of(words: list[Any]) -> dt.tzinfo:
@@ -129,7 +129,7 @@ def _zone_of(words: list[Any]) -> dt.tzinfo:
 
 def _write_time(value: dt.time) -> Ext:
     if value.tzinfo is not None:
-        raise TypeError("there is no way to write a time of day with a zone")
+        raise TypeError("a time of day with a zone cannot be saved")
     return _extension(_TIME, [value.hour, value.minute, value.second, value.microsecond, value.fold])
 
 

@@ -1,4 +1,4 @@
-"""What an operator keeps between epochs, in rows and bytes, for whoever asks where the memory is.
+"""Report the state of operators in rows and bytes.
 
 What can say how much it keeps has an attribute ``kept_rows``. An operator need say nothing itself: every such
 thing among its attributes, or in a mapping that is one, is shown under the attribute's name. Asking costs a
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 
 class KeptRows(NamedTuple):
-    """How much is kept; rows that add up to nothing and are not merged yet are among them."""
+    """Return the number of rows in state, including cancelled rows that are not merged yet."""
 
     rows: int
     size_bytes: int
@@ -40,7 +40,7 @@ class KeepsRows(Protocol):
 
     @property
     def kept_rows(self) -> KeptRows:
-        """How much it keeps now."""
+        """Return the current number of rows."""
         ...
 
 
@@ -54,7 +54,7 @@ class KnowsLargestKeys(KeepsRows, Protocol):
 
 
 def kept_by(operator: Any) -> dict[str, KeptRows]:  # noqa: ANN401 - whatever a user's operator is
-    """What an operator keeps, by name; nothing if nobody can say.
+    """Return the state sizes of an operator by name; empty if unknown.
 
     >>> class Kept:
     ...     kept_rows = KeptRows(3, 24)
@@ -70,7 +70,7 @@ def kept_by(operator: Any) -> dict[str, KeptRows]:  # noqa: ANN401 - whatever a 
 
 
 def largest_keys_by(operator: Any, most: int) -> dict[str, list[KeyRows]]:  # noqa: ANN401 - as above
-    """The largest keys of what an operator keeps, by the names of ``kept_by``, where somebody can say."""
+    """The largest keys of what an operator keeps, by the names of ``kept_by``, if they are known."""
     return {
         name: found
         for name, each in _keepers(operator)

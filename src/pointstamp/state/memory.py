@@ -1,4 +1,4 @@
-"""How much memory a worker may take for what its operators keep, and what goes to disk beyond that.
+"""The memory limit of operator state, and spilling beyond it.
 
 What can go to disk joins the budget of its worker, and tells it after each change how much it takes. Beyond
 the limit the largest parts of all members are written to files and mapped, until there is some room again.
@@ -38,7 +38,7 @@ _SPARK_FOLDERS: Final = "SPARK_LOCAL_DIRS"
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimit:
-    """What a worker may take for what it keeps, and the folder for the rest; None for a temporary one."""
+    """The memory limit of a worker's state, and the spill folder; None for a temporary one."""
 
     size_bytes: int
     folder: str | None = None
@@ -54,8 +54,8 @@ def memory_limit(size: int | str, folder: str | os.PathLike[str] | None, flow: s
     unit = None if found is None else _UNITS.get(found[2].lower())
     if found is None or unit is None or isinstance(size, bool) or float(found[1]) <= 0:
         raise FlowError(
-            f"flow '{flow}' was given the memory limit {size!r}; it is a number of bytes, or a text such as "
-            "'512MB', '2 GB' or '64MiB', and more than nothing."
+            f"flow '{flow}': the memory limit must be a positive number of bytes, or a text such as "
+            f"'512MB', '2 GB' or '64MiB', got {size!r}. Give one of these."
         )
     return MemoryLimit(
         max(int(float(found[1]) * unit), 1), None if folder is None else os.path.abspath(folder)
@@ -63,16 +63,16 @@ def memory_limit(size: int | str, folder: str | os.PathLike[str] | None, flow: s
 
 
 class Spills(Protocol):
-    """What keeps rows in parts that may go to disk."""
+    """State in parts that can be spilled to disk."""
 
     @property
     def memory_bytes(self) -> int:
-        """What it takes in memory."""
+        """Return the bytes in memory."""
         ...
 
     @property
     def largest_bytes(self) -> int:
-        """What the largest part takes that can go to disk; 0 if none can."""
+        """Return the bytes of the largest part that can be spilled; 0 if none can."""
         ...
 
     def spill_largest(self) -> None:
@@ -93,7 +93,7 @@ class MemoryBudget:
 
     @property
     def held_bytes(self) -> int:
-        """What its members took when they last told."""
+        """The last reported bytes of its members."""
         return self._total
 
     def join(self, member: Spills) -> None:
@@ -141,6 +141,6 @@ def _folder(limit: MemoryLimit, flow: str) -> str:
             return given
     except OSError as error:
         raise StorageError(
-            f"flow '{flow}' is to write what is beyond its memory limit to the folder '{given}', but nothing "
-            f"can be written there: {error.strerror}. Name a folder that every worker can write to."
+            f"flow '{flow}': the folder '{given}' for spilled state is not writable: {error.strerror}. "
+            "Name a folder that every worker can write to."
         ) from error

@@ -1,4 +1,4 @@
-"""What an operator keeps between epochs, as rows that can be saved and brought to any number of workers.
+"""Operator state as rows that can be saved and rescaled.
 
 An operator's state is a set of named *pieces*, each an Arrow table. A piece says by which columns its rows
 belong to workers, with the same hash as the exchange, so that the rows that a worker gets back are those of
@@ -61,7 +61,7 @@ class Stateful(Protocol):
     """An operator that can say what it keeps, and resume from it."""
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
-        """What it keeps now, always under the same names.
+        """Return the current pieces, always under the same names.
 
         Nothing in it may change when the operator continues, for it is written later. With ``changes_only`` a
         piece may hold the rows that changed since the last save, whichever kind that was; it need not.
@@ -90,8 +90,8 @@ def merged(pieces: Sequence[Piece]) -> pa.Table:
     begin = max((number for number, piece in enumerate(pieces) if piece.is_whole), default=None)
     if begin is None:
         raise RecoveryError(
-            f"the saved state has {len(pieces)} pieces, and all of them hold changes only; one must be "
-            "whole. Restore from a snapshot whose first piece is still stored."
+            f"the saved state has {len(pieces)} pieces, all of them incremental; one must be complete. "
+            "Restore from a snapshot whose first piece still exists."
         )
     counting = pieces[begin:]
     if len(counting) == 1:

@@ -1,4 +1,4 @@
-"""How an attribute of an operator is saved: what a user writes into ``state``.
+"""Declarations of saved attributes, for an operator's ``state``.
 
     class Sessions:
         outputs = "user string, clicks long"
@@ -138,8 +138,8 @@ class ObjectCodec:
             return self._decoder.decode(data)
         except msgspec.MsgspecError as error:
             raise RecoveryError(
-                f"{who} was saved as another type than {_named(self.kind)}: {error}. Declare the type that "
-                "it was saved with, or begin without the snapshot."
+                f"{who} was not saved as {_named(self.kind)}: {error}. Declare the type that it was saved "
+                "with, or start without the snapshot."
             ) from error
 
 
@@ -195,7 +195,7 @@ class _Pickled:
         except Exception as error:  # whatever the object raises
             raise FlowError(
                 f"{who} is saved with saved.pickled(), but its {type(value).__name__} cannot be pickled: "
-                f"{error}. Keep what can be saved apart from it."
+                f"{error}. Move the parts that cannot be pickled out of it."
             ) from error
 
     def from_table(self, who: str, table: pa.Table, fresh: Any) -> Any:  # noqa: ANN401
@@ -216,7 +216,7 @@ class _Mapping:
             raise self._key_error(who, str(error)) from error
         back = keys.to_pylist()
         if changed := [(one, other) for one, other in zip(given, back, strict=True) if not _same(one, other)]:
-            raise self._key_error(who, f"{changed[0][0]!r} would come back as {changed[0][1]!r}")
+            raise self._key_error(who, f"{changed[0][0]!r} would be restored as {changed[0][1]!r}")
         data = [self.codec.encoded(f"{who} at key {one!r}", each) for one, each in value.items()]
         table = pa.table({"key": keys, "value": pa.array(data, pa.large_binary())})
         return Piece(table, ("key",), ("key",))
@@ -240,8 +240,8 @@ def _one_value(data: builtins.bytes) -> Piece:
 def _value_of(who: str, table: pa.Table) -> builtins.bytes:
     if table.schema.names != _VALUE.names or table.num_rows != 1:
         raise RecoveryError(
-            f"{who} needs one saved value, but there are {table.num_rows} rows of {table.schema.names}. It "
-            "was saved in another way; declare that way, or begin without the snapshot."
+            f"{who} needs one saved value, got {table.num_rows} rows of {table.schema.names}. Declare it "
+            "as it was saved, or start without the snapshot."
         )
     data: builtins.bytes = table.column(0)[0].as_py()
     return data
@@ -250,8 +250,8 @@ def _value_of(who: str, table: pa.Table) -> builtins.bytes:
 def _check_type(who: str, value: Any, wanted: type, how: str, words: str) -> None:  # noqa: ANN401
     if not isinstance(value, wanted):
         raise FlowError(
-            f"{who} is saved with {how}, which needs {words}, but holds {type(value).__name__}. Let it hold "
-            "that from the beginning, or declare another way to save it."
+            f"{who} is saved with {how}, which needs {words}, got {type(value).__name__}. Set such a "
+            "value in __init__, or declare another way to save it."
         )
 
 

@@ -1,4 +1,4 @@
-"""A storage at any address: a local folder, or whatever fsspec knows (S3, Google, Azure, HDFS, and others).
+"""Open a storage by address: a local folder, or any fsspec system (S3, Google, Azure, HDFS).
 
 ``storage_at`` chooses. The address and its options travel to the workers; each makes its own connection.
 
@@ -7,7 +7,7 @@ whether it holds:
 
 - S3, Google Cloud Storage and Azure refuse in the store itself (a conditional put), if the fsspec package is
   new enough to ask for it. A store that only resembles S3 may ignore the condition, or honour it only
-  where nobody else writes at the same time; ``proving`` tries that before a query starts.
+  if there is no other writer at the same time; ``proving`` tries that before a query starts.
 - HDFS refuses a rename to a name that is taken, through the package hdfs-native. pyarrow's file system
   deletes what is there and renames again, so a store that is reached through it is refused by ``proving``.
 - ``memory://`` is one process's, under a lock here; ``file://`` refuses to open, but a writer that is killed
@@ -75,16 +75,15 @@ def storage_at(path: str | os.PathLike[str], **options: Any) -> Storage:  # noqa
     if found and found[1] != "file":
         if found[2] == "/":
             raise StorageError(
-                f"the address '{redact(path)}' has one slash after '{found[1]}:', so fsspec would take it "
-                "for a "
-                f"local folder. Write '{found[1]}://'."
+                f"the address '{redact(path)}' has one slash after '{found[1]}:', so fsspec would read it "
+                f"as a local folder. Write '{found[1]}://'."
             )
         return FsspecStorage(path, options)
     if options:
         raise StorageError(
-            f"the folder '{redact(path)}' is local and takes no options, but was given "
-            f"{', '.join(sorted(options))}. "
-            "Leave them out, or give an address such as s3://bucket/folder."
+            f"the folder '{redact(path)}' is local and takes no options, got "
+            f"{', '.join(sorted(options))}. Leave them out, or give an address such as "
+            "s3://bucket/folder."
         )
     return LocalStorage("/" + path[found.end() :] if found else path)
 
@@ -116,7 +115,7 @@ class FsspecStorage:
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether ``create`` tells two writers of the same instant apart."""
+        """Whether ``create`` is exclusive for concurrent writers."""
         return self._way != "look"
 
     @property
@@ -149,12 +148,12 @@ class FsspecStorage:
             raise failed("stored", name, self.address, error) from error
 
     def sync(self, name: str) -> None:
-        """What an object store shows is durable; NotStored where there is no object."""
+        """Make sure that an object is durable, as any visible one is; NotStored if it does not exist."""
         if not self._is_there(self._path(name)):
             raise nothing_stored(name, self.address)
 
     def read(self, name: str) -> bytes:
-        """What an object holds; NotStored where there is none."""
+        """Return the content of an object; NotStored if it does not exist."""
         path = self._path(name)
         try:
             return bytes(self._files.cat_file(path))

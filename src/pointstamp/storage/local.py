@@ -5,7 +5,7 @@ Content goes to a new file in the same folder, whose name begins with a dot, and
 link, which fails where the name is taken, or a rename, which replaces, gives it its name; and the folder goes
 to the disk last.
 
-Between the last two steps everybody sees a name that a power failure would take away, if the writer is killed
+Between the last two steps all processes see a name that a power failure would remove, if the writer is killed
 there. So AlreadyStored is raised only after the folder has gone to the disk; a process that relies on an
 object that it has only seen calls ``sync``; and each process that stores something takes the folders above to
 the disk, because the process that made them may have been killed, too.
@@ -53,7 +53,7 @@ class LocalStorage:
         self._store(name, content, os.replace)
 
     def sync(self, name: str) -> None:
-        """Make sure that a file that is there stays, no matter who wrote it; NotStored if there is none."""
+        """Make an existing file durable, whoever wrote it; NotStored if it does not exist."""
         path = self._path(name)
         try:
             _sync(path, os.O_RDONLY)
@@ -65,7 +65,7 @@ class LocalStorage:
             raise failed("synced", name, self.address, error) from error
 
     def read(self, name: str) -> bytes:
-        """What a file holds; NotStored where there is none."""
+        """Return the content of a file; NotStored if it does not exist."""
         try:
             with open(self._path(name), "rb") as file:
                 return file.read()
@@ -197,8 +197,8 @@ def _give_name(give_name: Callable[[str, str], None], new: str, path: str) -> No
         if give_name is os.link and error.errno in _NO_HARD_LINKS:
             raise StorageError(
                 f"'{path}' could not be created: its file system has no hard links ({error.strerror}), "
-                "without which two writers cannot be told apart. Choose a folder of another file system, "
-                "or an address of an object store."
+                "which are needed to detect a second writer. Choose a folder of another file system, or "
+                "an address of an object store."
             ) from error
         raise
 

@@ -1,4 +1,4 @@
-"""A storage in the memory of one process: for tests, simulations and runs that need not outlive it.
+"""In-memory storage for tests, simulations and short runs.
 
 It keeps every promise of the port but durability: objects are gone when the process is. Several threads may
 use one at once. It cannot be sent to another process, which would get a copy and believe it shared.
@@ -43,7 +43,7 @@ class MemoryStorage:
         self.read(name)
 
     def read(self, name: str) -> bytes:
-        """What an object holds; NotStored where there is none."""
+        """Return the content of an object; NotStored if it does not exist."""
         with self._lock:
             found = self._objects.get(check_name(name))
         if found is None:
@@ -69,6 +69,6 @@ class MemoryStorage:
 
     def __reduce__(self) -> NoReturn:
         raise StorageError(
-            "a MemoryStorage stays in its process: another process would get a copy, not the same objects. "
-            "Use a folder that all processes reach: LocalStorage, or storage_at with an address."
+            "a MemoryStorage cannot be sent to another process, which would get a copy of it. Use a "
+            "folder that all processes share: LocalStorage, or storage_at with an address."
         )

@@ -1,4 +1,4 @@
-"""Places of folders and objects: absolute, and as they may be recorded.
+"""Absolute addresses of folders and objects, as they may be recorded.
 
 A relative path means another folder in another working directory, and a process may change its own at any
 time. So every place that a user gives is made absolute where it is given.
@@ -8,10 +8,14 @@ import os
 import re
 from typing import Final
 
-from pointstamp.redaction import identity
+from pointstamp.errors import StorageError
+from pointstamp.redaction import identity, redact
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+_BUCKET_WITH_USER: Final = re.compile(r"(?:s3[an]?|gc?s|oss)://[^/]*@")
+"""Names of buckets contain no @, and their stores ask for no user in an address."""
 
 
 def absolute_place(path: str | os.PathLike[str]) -> str:
@@ -21,6 +25,12 @@ def absolute_place(path: str | os.PathLike[str]) -> str:
     ('s3://bucket/in/', 'file:/in', '/in')
     """
     place = os.fspath(path)
+    if _BUCKET_WITH_USER.match(place):
+        # The store would take it for a part of the name, and libraries quote that name in their errors.
+        raise StorageError(
+            f"the address '{redact(place)}' has a user before the name of its bucket, and a bucket has none. "
+            "Give credentials with storage_options=, or in the environment or configuration of the store."
+        )
     return place if _ADDRESS.match(place) else os.path.abspath(place)
 
 

@@ -19,7 +19,7 @@ class Storage(Protocol):
 
     @property
     def address(self) -> str:
-        """Where this storage is, for messages: without secrets."""
+        """The address of this storage, for messages: without secrets."""
         ...
 
     def create(self, name: str, content: Content) -> None:
@@ -42,7 +42,7 @@ class Storage(Protocol):
         ...
 
     def read(self, name: str) -> bytes:
-        """What an object holds; NotStored where there is none."""
+        """Return the content of an object; NotStored if it does not exist."""
         ...
 
     def size(self, name: str) -> int | None:

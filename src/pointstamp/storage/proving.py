@@ -1,4 +1,4 @@
-"""A trial of a store, before anything rests on it: of several writers of one new object, one wins.
+"""Test that a store supports exclusive creation, before a query relies on it.
 
 Some stores that resemble S3 refuse a second writer that comes later, and let two pass that come at the same
 time. So the trial races: several writers create the same new object at once, several times. A store that
@@ -25,7 +25,7 @@ _SECONDS_MAX: Final = 120.0
 
 
 def check_exclusive(storage: Storage) -> None:
-    """StorageError if a store that says so does not tell two writers of the same instant apart.
+    """Raise StorageError if a store that needs a trial does not create exclusively.
 
     Stores of this host, and those that cannot say it anyway, are not tried.
     """
@@ -41,11 +41,10 @@ def check_exclusive(storage: Storage) -> None:
         won = race.won[name]
         if len(won) != 1:
             raise StorageError(
-                f"{storage.address} does not keep what a checkpoint and an output rest on: {RACERS} writers "
-                f"created the same new object at the same time, and {len(won)} of them were told that they "
-                "had created it. Two drivers would not be told apart. Use a store that honours conditional "
-                "writes (If-None-Match: *), as Amazon S3, Google Cloud Storage and Azure do, or a local disk "
-                "or HDFS."
+                f"{storage.address} does not support exclusive creation, which checkpoints and outputs "
+                f"need: {RACERS} writers created the same new object at the same time, and {len(won)} of "
+                "them succeeded. Use a store with conditional writes (If-None-Match: *), such as Amazon "
+                "S3, Google Cloud Storage or Azure, or a local disk or HDFS."
             )
 
 

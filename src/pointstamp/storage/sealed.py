@@ -1,4 +1,4 @@
-"""Sealed content: what is stored can prove that it is whole, unaltered, and what it is taken for.
+"""Sealed objects: content that proves its integrity, name and owner.
 
 A seal stands before the content: a mark, the seal's own format, the version and the kind of the content, the
 name under which it is stored, its owner, its length and a checksum (CRC-32) over all of it. So an object that
@@ -7,7 +7,8 @@ state; and neither does an intact object in the place of another: under another 
 Somebody who restores a file from a copy may take the wrong copy.
 
 CRC-32 is for accidents: it finds any error within 32 bits and misses one in four thousand million of the
-others; it is no proof against malice. ``checksum_of`` is for callers that record elsewhere what they stored.
+others; it does not protect against malice. ``checksum_of`` is for callers that record elsewhere what they
+stored.
 """
 
 import struct
@@ -57,39 +58,48 @@ def unseal(stored: bytes, kind: str, name: str, *, owner: str = "", version: int
     whole = memoryview(stored)
     if not stored.startswith(_MARK[: len(stored)]):
         raise StorageError(
-            f"'{name}' was not written by pointstamp: a {kind} was expected there. Something else writes to "
-            "this place."
+            f"'{name}' was not written by pointstamp: expected a {kind}. Stop other programs that write "
+            "to this folder."
         )
     if len(stored) < _HEAD.size:
         _check_format(stored, name)
-        raise StorageError(f"'{name}' is torn: it has {len(stored)} bytes, and a {kind} has more.")
+        raise StorageError(
+            f"'{name}' is torn: expected a {kind}, got {len(stored)} bytes. Restore it from a copy."
+        )
     _check_format(stored, name)
     _, _, its_version, *lengths, length, check = _HEAD.unpack_from(stored)
     begin = _HEAD.size + sum(lengths)
     needed = begin + length
     if len(stored) != needed:
         what = "torn" if len(stored) < needed else "longer than it was written"
-        raise StorageError(f"'{name}' is {what}: it has {len(stored)} bytes, but {needed} were written.")
+        raise StorageError(
+            f"'{name}' is {what}: {needed} bytes were written, got {len(stored)}. Restore it from a copy."
+        )
     if _checksum(whole[:_CHECKED], whole[_HEAD.size :]) != check:
-        raise StorageError(f"'{name}' was altered after it was written: its checksum does not match.")
+        raise StorageError(
+            f"'{name}' was altered after it was written: its checksum does not match. Restore it from a copy."
+        )
     its_kind, its_owner, its_name = _words(stored, lengths)
     if its_kind != kind:
         raise StorageError(
-            f"'{name}' is a {its_kind}, but a {kind} was expected: it lies in the wrong place."
+            f"'{name}': expected a {kind}, got a {its_kind}. The file was moved or copied; restore it."
         )
     if its_version != version:
         age = "an older" if its_version < version else "a newer"
         raise StorageError(
-            f"'{name}' is a {kind} of version {its_version}, but this version of pointstamp reads version "
-            f"{version}. It was written by {age} pointstamp: use that one, or begin in a new place."
+            f"'{name}': expected a {kind} of version {version}, got version {its_version}. It was written "
+            f"by {age} pointstamp: use that one, or start in a new folder."
         )
     if its_owner != owner:
         raise StorageError(
-            f"'{name}' belongs to '{its_owner}', but one of '{owner}' was expected: it lies in another's "
-            "place."
+            f"'{name}': expected an object of '{owner}', got one of '{its_owner}'. The file was moved or "
+            "copied; restore it."
         )
     if its_name != name:
-        raise StorageError(f"'{name}' holds what was written as '{its_name}': it lies in another's place.")
+        raise StorageError(
+            f"'{name}' contains the object that was written as '{its_name}'. The file was "
+            "moved or copied; restore it."
+        )
     return bytes(whole[begin:])
 
 
@@ -97,8 +107,8 @@ def _check_format(stored: bytes, name: str) -> None:
     form = stored[len(_MARK)] if len(stored) > len(_MARK) else _FORMAT
     if form != _FORMAT:
         raise StorageError(
-            f"'{name}' is sealed in format {form}, but this version of pointstamp reads format {_FORMAT}. It "
-            "was altered, or written by another version: use that one, or begin in a new place."
+            f"'{name}': expected seal format {_FORMAT}, got {form}. It was altered, or written by another "
+            "version: use that one, or start in a new folder."
         )
 
 

@@ -1,4 +1,4 @@
-"""A seal for objects that people and other programs read, too: JSON with its name and a checksum.
+"""Sealed JSON objects, readable by other programs.
 
     {"format_version": 3, "name": "_pointstamp/000000000019.json", "crc32": "0a1b2c3d", "content": {...}}
 
@@ -42,8 +42,8 @@ def unseal_json(stored: bytes, name: str, version: int) -> bytes:
         its_version = msgspec.json.decode(stored, type=_Version).format_version
         if its_version != version:
             raise StorageError(
-                f"'{name}' has format {its_version}, but this pointstamp reads {version}. Read it with the "
-                "pointstamp that wrote it"
+                f"'{name}': expected format {version}, got {its_version}. Read it with the pointstamp "
+                "that wrote it"
             )
         sealed = msgspec.json.decode(stored, type=_Sealed)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -54,5 +54,8 @@ def unseal_json(stored: bytes, name: str, version: int) -> bytes:
             f"'{name}' was altered after it was written: its checksum does not match. Restore it from a copy"
         )
     if sealed.name != name:
-        raise StorageError(f"'{name}' holds what was written as '{sealed.name}'. Restore it from a copy")
+        raise StorageError(
+            f"'{name}' contains the object that was written as '{sealed.name}'. The file "
+            "was moved or copied; restore it"
+        )
     return content

@@ -1,4 +1,4 @@
-"""What all storages share: which names are allowed, and failures as messages.
+"""Shared checks of object names, and failures as messages.
 
 A name is checked at the border, so that an object never lies outside its storage and never looks like a file
 that is still being written: no part of a name begins with a dot, because such files do.
@@ -27,8 +27,8 @@ def check_name(name: str) -> str:
     """
     if any(not part or part.startswith(".") for part in name.split("/")) or "\0" in name:
         raise StorageError(
-            f"an object cannot be named '{name}'. A name is relative, with '/' between its parts, none of "
-            "which is empty or begins with a dot, as in 'journal/000000000042'."
+            f"'{name}' is not a valid object name. Use a relative name with '/' between its parts, none "
+            "of which is empty or begins with a dot, such as 'journal/000000000042'."
         )
     return name
 
@@ -41,7 +41,7 @@ def check_prefix(prefix: str) -> str:
 
 
 def joined(content: Content) -> bytes:
-    """What an object is to hold, as one piece."""
+    """Return the content of an object as one piece."""
     return content if isinstance(content, bytes) else b"".join(content)
 
 

@@ -139,38 +139,43 @@ def as_of(
     """What an as-of join was asked for, checked."""
     if direction not in get_args(Direction):
         raise FlowError(
-            f"{who}: there is no direction={direction!r}. There are {', '.join(get_args(Direction))}."
+            f"{who}: direction must be one of {', '.join(get_args(Direction))}, got {direction!r}. Choose "
+            "one of these."
         )
     if how not in ("inner", "left"):
-        raise FlowError(f"{who}: there is no as-of join how={how!r}. There are inner and left.")
-    ((mine, theirs),) = _one_pair(who, at).items()
+        raise FlowError(f"{who}: how must be 'inner' or 'left', got {how!r}. Choose one of these.")
+    ((mine, theirs),) = one_pair(who, at).items()
     check_columns(f"{who}: at=, on the left side,", asked.left, [mine])
     check_columns(f"{who}: at=, on the right side,", asked.right, [theirs])
     kind, other = asked.left.field(mine).type, asked.right.field(theirs).type
     if kind != other:
-        raise SchemaError(f"{who}: '{mine}' is {kind} and '{theirs}' is {other}; both must be of one type.")
-    if types.is_nested(kind) or types.is_dictionary(kind):
-        raise SchemaError(f"{who}: '{mine}' is {kind}, which has no order of times.")
-    if mine in asked.pairs or theirs in asked.pairs.values():
-        raise FlowError(
-            f"{who}: '{mine}' stands in on= and in at=. A column is compared in one of both ways."
+        raise SchemaError(
+            f"{who}: '{mine}' is {kind} and '{theirs}' is {other}, but both must have one "
+            "type. Cast one of them."
         )
+    if types.is_nested(kind) or types.is_dictionary(kind):
+        raise SchemaError(
+            f"{who}: '{mine}' must be a time or a number, got {kind}. Choose another column, or cast it."
+        )
+    if mine in asked.pairs or theirs in asked.pairs.values():
+        raise FlowError(f"{who}: '{mine}' is in on= and in at=. Remove it from one of them.")
     has_distance = types.is_integer(kind) or types.is_floating(kind) or _is_time(kind)
     if not has_distance and (direction == "nearest" or tolerance is not None):
         raise SchemaError(
-            f"{who}: '{mine}' is {kind}, whose values have no distance. Leave tolerance= out, and give "
+            f"{who}: '{mine}' is {kind}, whose values have no difference. Leave tolerance= out, and give "
             "direction='backward' or 'forward'."
         )
     most = None if tolerance is None else _distance(who, kind, tolerance)
     return AsOf(asked, mine, theirs, direction, how == "left", most)
 
 
-def _one_pair(who: str, at: object) -> dict[str, str]:
+def one_pair(who: str, at: object) -> dict[str, str]:
+    """The column of times on the left side, with that of the right side."""
     if isinstance(at, str):
         return {at: at}
     if not isinstance(at, Mapping) or len(at) != 1:
         raise FlowError(
-            f"{who}: at= takes one column, at='at' or at={{'mine': 'theirs'}}, and was given {at!r}."
+            f"{who}: at must be one column, got {at!r}. Write at='at' or at={{'mine': 'theirs'}}."
         )
     return dict(at)
 
@@ -183,15 +188,18 @@ def _distance(who: str, kind: pa.DataType, tolerance: Tolerance) -> int | float:
     if _is_time(kind):
         if not isinstance(tolerance, str | timedelta):
             raise FlowError(
-                f"{who}: tolerance= of times is a length such as '10 minutes', and was given {tolerance!r}."
+                f"{who}: tolerance of times must be a duration, got {tolerance!r}. Write one such as '10 "
+                "minutes'."
             )
         made: int | float = parse_duration(tolerance, f"{who}: tolerance=") // timedelta(microseconds=1)
     elif isinstance(tolerance, bool) or not isinstance(tolerance, int | float):
-        raise FlowError(f"{who}: tolerance= of numbers is a number, and was given {tolerance!r}.")
+        raise FlowError(
+            f"{who}: tolerance of numbers must be a number, got {tolerance!r}. Write one such as 10."
+        )
     else:
         made = tolerance
     if made < 0:
-        raise FlowError(f"{who}: tolerance= must be 0 or more, and was given {tolerance!r}.")
+        raise FlowError(f"{who}: tolerance must be 0 or more, got {tolerance!r}. Give a larger value.")
     return made
 
 

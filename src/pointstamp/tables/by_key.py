@@ -2,7 +2,7 @@
 
 Of a key that has one row at most, the change of an epoch says all: the row that appears is the new one, and
 where none appears the key is gone. So no rows are kept, only how many each key has, which must be one or
-none: of two rows nobody could say which one is the new one.
+none: of two rows neither is the newer one.
 
 Invariant: what was sent last for a key is its row, or says that there is none.
 """
@@ -74,9 +74,9 @@ class NewestRows:
             return
         key = counted.slice(int(several[0]), 1).drop_columns([DIFF]).to_pylist()[0]
         raise FlowError(
-            f"operator '{context.operator}': after epoch {context.epoch} there are {counts[several[0]]} rows "
-            f"of the key {key}, and upserts are for keys that have one row. Give more columns for the key, "
-            "or reduce the table to one row for each key, for example with top(1, *keys, by=...)."
+            f"operator '{context.operator}': after epoch {context.epoch} the key {key} has "
+            f"{counts[several[0]]} rows, but upserts need one row per key. Add columns to the key, or "
+            "keep one row per key, for example with top(1, *keys, by=...)."
         )
 
     def _made(self, rows: pa.RecordBatch, *, is_gone: bool) -> pa.RecordBatch:
@@ -103,17 +103,17 @@ def newest_rows(deltas: Stream, keys: tuple[str, ...], deleted: str, name: str, 
     """The stream of a table's newest rows by key."""
     fields = list(deltas.schema)[:-1]
     if not keys:
-        raise FlowError(f"{who} needs the columns that are the key, for example upserts('id').")
+        raise FlowError(f"{who}: no key column was given. Name the key, for example upserts('id').")
     check_columns(who, pa.schema(fields), keys)
     if deleted in deltas.schema.names:
         raise SchemaError(
-            f"{who}: there is a column '{deleted}' already. Name the mark of deleted keys differently, with "
-            "deleted='gone'."
+            f"{who}: the column '{deleted}' already exists. Give another name for the mark of deleted "
+            "keys, such as deleted='gone'."
         )
     if deltas.loops:
         raise FlowError(
-            f"{who} stands in a loop, where a row has a round besides its epoch, and none is the newest. "
-            "Leave the loop first."
+            f"{who} cannot be used in a loop, where rows of several rounds have no order. Leave the loop "
+            "first."
         )
     result = pa.schema([*fields, pa.field(deleted, pa.bool_(), nullable=False)])
     others = tuple(each for each in result.names if each not in keys)

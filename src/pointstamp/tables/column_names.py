@@ -25,7 +25,9 @@ _BESIDE: Final = re.compile(
 def weighed(who: str, schema: pa.Schema) -> pa.Schema:
     """The columns of a row, and the weight; SchemaError where a column is called as the weight is."""
     if DIFF in schema.names:
-        raise SchemaError(f"{who}: a column cannot be called '{DIFF}', which is the weight. Rename it.")
+        raise SchemaError(
+            f"{who}: a column cannot be called '{DIFF}', which is reserved for the weight. Rename it."
+        )
     return pa.schema([*schema, DIFF_FIELD])
 
 
@@ -33,11 +35,13 @@ def check_new_names(who: str, names: Iterable[str]) -> None:
     """Reject new columns that are called as the weight is, or as what operators put beside a row."""
     for name in names:
         if name == DIFF:
-            raise SchemaError(f"{who}: a column cannot be called '{DIFF}', which is the weight. Rename it.")
+            raise SchemaError(
+                f"{who}: a column cannot be called '{DIFF}', which is reserved for the weight. Rename it."
+            )
         if _BESIDE.fullmatch(name):
             raise SchemaError(
-                f"{who}: a column cannot be called '{name}'; names that begin with '__' are reserved. "
-                "Rename it."
+                f"{who}: a column cannot be called '{name}', because names that begin with '__' are "
+                "reserved. Rename it."
             )
 
 
@@ -45,7 +49,7 @@ def weighed_columns(who: str, fields: Iterable[pa.Field]) -> pa.Schema:
     """The columns of a table, all of which may be null, and the weight; SchemaError for a taken name."""
     fields = list(fields)
     if not fields:
-        raise SchemaError(f"{who} would have no columns; a table needs at least one.")
+        raise SchemaError(f"{who} would have no columns, but a table needs at least one. Keep one.")
     for field in fields:
         if field.name == DIFF or is_round_name(field.name):
             raise SchemaError(f"{who}: a column cannot be called '{field.name}', which is taken. Rename it.")

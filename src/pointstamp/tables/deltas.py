@@ -77,8 +77,8 @@ def in_order_of(deltas: Stream, schema: pa.Schema, who: str) -> Stream:
         return deltas
     if {(each.name, each.type) for each in own} != {(each.name, each.type) for each in schema}:
         raise SchemaError(
-            f"{who} needs the same columns on both sides; the first has {shown(schema)}, the second "
-            f"{shown(own)}."
+            f"{who} needs the same columns on both sides, got {shown(schema)} and {shown(own)}. Select "
+            "and cast them."
         )
     return selected(deltas, "select", {name: col(name) for name in schema.names}, who)
 
@@ -86,7 +86,7 @@ def in_order_of(deltas: Stream, schema: pa.Schema, who: str) -> Stream:
 def selected(deltas: Stream, name: str, wanted: Mapping[str, Expression], who: str) -> Stream:
     """Rows with other columns."""
     if not wanted:
-        raise FlowError(f"{who} would have no columns; a table needs at least one.")
+        raise FlowError(f"{who} would have no columns, but a table needs at least one. Keep one.")
     made = selection(who, rows_schema(deltas), wanted)
     weighed(who, made.schema)
     return _one(name, partial(Weighed, made), deltas, made.schema)
@@ -124,7 +124,10 @@ def open_sessions(
     """The rows of sessions whose event time is not over."""
     kind, told, lateness = bounds_for(deltas, who)
     if kind != result.field(len(result) - 1).type:
-        raise SchemaError(f"{who} goes by '{function.at}', and the event time of its rows is {kind}.")
+        raise SchemaError(
+            f"{who} uses the event time '{function.at}', but the event time of its rows is "
+            f"{kind}. Use that column."
+        )
     plan = GroupPlan(deltas.schema, keys, weighed(f"'{name}'", result), keys, function, 0)
     inputs = {"in": deltas.exchange(*keys), **told}
     logic = partial(OpenSessions, plan, lateness)
@@ -164,8 +167,8 @@ def _waiting(
     compiled = compile_expression(when, rows_schema(deltas), who)
     if event_time_type(f"{who}: {when}", compiled.type) != kind:
         raise SchemaError(
-            f"{who}: {when} is {compiled.type}, and the event time that it waits for is {kind}; both must be "
-            "of one type."
+            f"{who}: {when} is {compiled.type} and the event time is {kind}, but both must have one type. "
+            "Cast one of them."
         )
     # A row at the end of a session is still in it: what is made of sessions is over when their end is passed.
     later += any(_makes_sessions(node) for node in _nodes_above(deltas))

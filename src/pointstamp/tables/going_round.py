@@ -43,10 +43,10 @@ class GoingRound(Consolidated):
             before = self._before.get(outside)
             first = "" if before is None else f"In round {now - 1} {before} went round, and in"
             raise LoopError(
-                f"loop '{self._loop}' has not come to an end in {rounds_max} rounds of epoch {time[0]}. "
-                f"{first or 'In'} round {now} {shown}. Raise max_rounds if it needs more of them; a body "
-                "that swings between two results never ends, and must be written so that it only adds rows, "
-                "or only takes rows away."
+                f"loop '{self._loop}' has not converged in {rounds_max} rounds of epoch {time[0]}. "
+                f"{first or 'In'} round {now} {shown}. Raise max_rounds if it needs more. A body that "
+                "alternates between two results never converges: let it only insert rows, or only delete "
+                "rows."
             )
         self._before.pop(outside, None)
         self._before[outside] = shown

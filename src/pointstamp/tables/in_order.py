@@ -62,14 +62,14 @@ class OrderFunction:
     def __post_init__(self) -> None:
         if self.column is not None and not isinstance(self.column, str | Expression):
             raise FlowError(
-                f"'{self.kind}' needs the name of a column or an expression, {self.kind}('price'), but was "
-                f"given {type(self.column).__name__} {self.column}."
+                f"'{self.kind}' needs the name of a column or an expression, got "
+                f"{type(self.column).__name__} {self.column}. Write {self.kind}('price')."
             )
         whole: object = self.offset
         if not isinstance(whole, int) or whole < 0:
             raise FlowError(
-                f"'{self.kind}' needs how many rows away, 0 or more, but was given {self.offset!r}. "
-                "What comes behind is lead, what stands before is lag."
+                f"'{self.kind}': the offset must be 0 or more, got {self.offset!r}. Use lead for later "
+                "rows, lag for earlier ones."
             )
 
     def __str__(self) -> str:

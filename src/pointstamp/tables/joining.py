@@ -79,8 +79,8 @@ def joining(
         one, other = left.field(mine).type, right.field(theirs).type
         if one != other:
             raise SchemaError(
-                f"{who}: '{mine}' is {one} and '{theirs}' is {other}; both must be of one type. Cast one of "
-                "them with with_columns."
+                f"{who}: '{mine}' is {one} and '{theirs}' is {other}, but both must have one type. Cast "
+                "one of them with with_columns."
             )
     added: dict[str, str] = {}
     for own in right.names:
@@ -90,7 +90,7 @@ def joining(
     names = [*left.names, *added.values()]
     if twice := [name for name in names if names.count(name) > 1]:
         raise SchemaError(
-            f"{who} would have the column '{twice[0]}' twice. Give another suffix=, or rename one of them."
+            f"{who}: both sides have a column '{twice[0]}'. Give another suffix=, or rename one of them."
         )
     return Joining(left, right, pairs, added)
 
@@ -101,24 +101,28 @@ def checked_how(who: str, how: str) -> How:
         if how == known:
             return known  # type: ignore[no-any-return]
     said = f"; here that is '{_ELSEWHERE[how]}'" if how in _ELSEWHERE else ""
-    raise FlowError(f"{who}: there is no join how={how!r}{said}. There are {', '.join(get_args(How))}.")
+    raise FlowError(
+        f"{who}: how must be one of {', '.join(get_args(How))}, got {how!r}{said}. Choose one of these."
+    )
 
 
 def check_no_key(who: str, on: str | Mapping[str, str] | Iterable[str]) -> None:
     """Refuse a key for all pairs."""
     if on != ():
-        raise FlowError(f"{who}: how='cross' gives all pairs and takes no on=, and was given {on!r}.")
+        raise FlowError(f"{who}: how='cross' takes no on=, got {on!r}. Leave one of them out.")
 
 
 def _pairs(who: str, on: str | Mapping[str, str] | Iterable[str]) -> dict[str, str]:
     if isinstance(on, Expression):
         raise FlowError(
-            f"{who}: on= takes names of columns, on='id' or on={{'mine': 'theirs'}}, and was given the "
-            f"expression {on}. A condition on pairs goes to where=."
+            f"{who}: on= takes names of columns, got the expression {on}. Write on='id' or "
+            "on={'mine': 'theirs'}, or give a condition with where=."
         )
     pairs = {on: on} if isinstance(on, str) else dict(on) if isinstance(on, Mapping) else {k: k for k in on}
     if not pairs:
-        raise FlowError(f"{who} needs at least one column to join on; all pairs are how='cross'.")
+        raise FlowError(
+            f"{who} needs at least one column to join on, got none. Give on=, or how='cross' for all pairs."
+        )
     if len(set(pairs.values())) < len(pairs):
-        raise FlowError(f"{who}: a column of the right side stands twice in on={pairs}.")
+        raise FlowError(f"{who}: a column of the right side is twice in on={pairs}. Name each column once.")
     return pairs

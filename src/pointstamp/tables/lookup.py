@@ -1,9 +1,9 @@
 """Looking rows up in a table: a stream beside a table as it is, without corrections later.
 
-A join of two tables keeps both sides, because a change of either changes the answer. Who enriches events with
-what is known now wants neither: each row is answered once, by the table as it is when the row's epoch is
-complete, and is gone. What is sent is a function of the epochs so far, so it is the same in every schedule
-and after every failure.
+A join of two tables keeps both sides, because a change of either changes the answer. A flow that enriches
+events with what is known now wants neither: each row is answered once, by the table as it is when the row's
+epoch is complete, and is gone. What is sent is a function of the epochs so far, so it is the same in every
+schedule and after every failure.
 
 Invariant: a row is answered by the sum of all changes at times less or equal to its own, in the product order
 of epochs and rounds.
@@ -151,13 +151,13 @@ def looked_up(stream: Stream, table: Table, lookup: Lookup) -> Stream:
     who = f"'{lookup.name}' of {stream}"
     if not isinstance(table, Table):
         raise FlowError(
-            f"{who} looks rows up in a table, and was given {type(table).__name__}. A stream becomes one "
-            "with running()."
+            f"{who}: expected a table to look rows up in, got {type(table).__name__}. Make a table of a "
+            "stream with running()."
         )
     if lookup.how not in ("inner", "left"):
         raise FlowError(
-            f"{who}: there is no lookup how={lookup.how!r}. There are inner and left; other joins are for "
-            "two tables, stream.running().join(table, ...)."
+            f"{who}: how must be 'inner' or 'left', got {lookup.how!r}. For other joins use two tables: "
+            "stream.running().join(table, ...)."
         )
     changes = deltas_of(table)
     asked = joining(f"{who} in {table}", stream.schema, table.schema, lookup.on, lookup.suffix)

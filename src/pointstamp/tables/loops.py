@@ -63,8 +63,8 @@ class TableLoop:
         if not isinstance(start, self._made):
             if not isinstance(start, str | pa.Schema):
                 raise FlowError(
-                    f"{who} needs the table that it is in round 0, or the columns of one without rows, and "
-                    f"was given {type(start).__name__}."
+                    f"{who} needs its table in round 0, or the columns of an empty one, got "
+                    f"{type(start).__name__}. Give one of these."
                 )
             made = again = self._loop.variable(weighed_columns(who, as_schema(start)), name)
             initial = None
@@ -80,7 +80,8 @@ class TableLoop:
         source = wiring(self._changes("feedback", variable)).source.operator
         if source not in self._variables:
             raise FlowError(
-                f"loop '{self.name}': feedback needs a variable of this loop, but was given {variable}."
+                f"loop '{self.name}': feedback needs a variable of this loop, got {variable}. Use one of "
+                "loop.variable()."
             )
         again, initial = self._variables[source]
         who = f"loop '{self.name}': the feedback of {variable} with {table}"
@@ -99,8 +100,8 @@ class TableLoop:
     def _changes(self, act: str, table: "Table") -> Stream:
         if not isinstance(table, self._made):
             raise FlowError(
-                f"loop '{self.name}': {act} of a loop of tables needs a table, and was given "
-                f"{type(table).__name__}. A stream becomes one with running()."
+                f"loop '{self.name}': {act} of a loop of tables needs a table, got "
+                f"{type(table).__name__}. Make a table of a stream with running()."
             )
         return self._changes_of(table)
 

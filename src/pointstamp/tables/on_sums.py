@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
-from pointstamp.tables.aggregates.sums import Results, Summing
+from pointstamp.tables.aggregates.sums import Results, Summing, check_rows
 from pointstamp.tables.kept.arrangement import Arrangement
 from pointstamp.tables.kept.columns import as_batch, kept_column, taken, together
 from pointstamp.tables.kept.groups import Grouped
@@ -78,6 +78,7 @@ class OnSums:
         before, had = summing.results(stored, of, keys)
         both = pa.concat_batches([stored, change.batch]) if stored.num_rows else change.batch
         after, has = summing.results(both, np.concatenate((of, group)), keys)
+        check_rows(has, keys)
         return keys, (before, had > 0), (after, has > 0)
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:

@@ -18,7 +18,7 @@ def one_of_each(
     check_columns(who, schema, keys)
     wanted = (by,) if isinstance(by, str) else tuple(by)
     if not keys:
-        raise FlowError(f"{who}: by= says which row of a key is meant, but no key was given. Name one.")
+        raise FlowError(f"{who}: by= chooses a row of a key, but no key was given. Name one.")
     # All rows of a key are equal in the key, so that the other columns alone put them in order.
     others = tuple(Ordered(column) for column in schema.names if column not in keys)
     order = ordering(who, schema, wanted) if wanted else others

@@ -36,7 +36,7 @@ HERE: Final[dict[str, str]] = {
 
 
 def no_such_verb_of_tables(who: str, name: str, verbs: list[str]) -> str:
-    """What to say to somebody who has asked a table for something that it has not."""
+    """Return the message for a method that a table does not have."""
     if name in HERE:
         return f"{who} has no '{name}'; here that is {HERE[name]}."
     return f"{who} has no '{name}'; it has {', '.join(verbs)}."

@@ -148,7 +148,7 @@ def _fitting(name: str, each: PlaceColumn, make: Callable[[], pa.Array]) -> pa.A
         return made if made.type == each.result_type else made.cast(each.result_type)
     except (OverflowError, pa.ArrowInvalid, SumTooLarge) as error:
         raise FlowError(
-            f"the running sum '{name}' of a key does not fit {each.result_type}. Cast what is added to "
+            f"the running sum '{name}' of a key does not fit {each.result_type}. Cast the values to "
             f"double, or to a decimal with more digits: {error}"
         ) from error
 

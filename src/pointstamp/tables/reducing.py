@@ -45,7 +45,7 @@ def reduced(
     arguments = Arguments(keys)
     found = table_aggregates(who, schema, wanted, arguments)
     if twice := [column for column in found if column in keys]:
-        raise SchemaError(f"{who} would have the column '{twice[0]}' twice. Name the aggregate differently.")
+        raise SchemaError(f"{who}: the column '{twice[0]}' already exists. Give the aggregate another name.")
     if keys:
         looked_at = deltas.selected(changes, f"{name}: arguments", arguments.columns, who)
         return _by_keys(looked_at, keys, found, name)

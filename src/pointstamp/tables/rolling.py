@@ -186,7 +186,7 @@ def rolled(stream: Stream, asked: Rolls) -> Stream:
     arguments = Arguments(columns)
     found = table_aggregates(who, stream.schema, asked.aggregates, arguments)
     if twice := [column for column in found if column in columns]:
-        raise SchemaError(f"{who}: there is a column '{twice[0]}' already. Call the aggregate differently.")
+        raise SchemaError(f"{who}: the column '{twice[0]}' already exists. Give the aggregate another name.")
     order = (*ordering(who, stream.schema, asked.by), *map(Ordered, columns))
     one_key: dict[str, Expression] = {} if asked.keys else {ALL: lit(0, pa.int8())}
     wanted = [each.alias(column) for column, each in {**arguments.columns, **one_key}.items()]
@@ -209,14 +209,14 @@ def rolled(stream: Stream, asked: Rolls) -> Stream:
 def _check(stream: Stream, asked: Rolls, who: str) -> None:
     rows: object = asked.rows
     if not isinstance(rows, int) or rows < 1:
-        raise FlowError(f"{who} needs how many rows are looked at, rows=1 or more, but was given {rows!r}.")
+        raise FlowError(f"{who}: rows must be 1 or more, got {rows!r}. Give a number of rows.")
     if stream.loops:
         raise FlowError(
-            f"{who} stands in a loop, where no row is the last one. Take it out of the loop first."
+            f"{who} cannot be used in a loop, where no row is the last one. Leave the loop first."
         )
     check_columns(who, stream.schema, asked.keys)
     weighed_columns(who, list(stream.schema))
     check_new_names(who, asked.aggregates)
     if not asked.aggregates:
-        raise FlowError(f"{who} adds no column. Name one, for example typical=ps.mean('price').")
+        raise FlowError(f"{who}: no aggregate was given. Name one, for example typical=ps.mean('price').")
     check_adds_up(wiring(stream).builder.plan, wiring(stream).source, who)

@@ -85,28 +85,28 @@ class Table:
     ) -> "Table":
         """Other columns, by name or by expression: ``select("id", total=ps.col("price") * 2)``."""
         operator, called = operator_name(name, "select", f"select of {self}")
-        return self._selected(operator, chosen(f"'{operator}' of {self}", columns, called | named))
+        return self.project(operator, chosen(f"'{operator}' of {self}", columns, called | named))
 
     def with_columns(self, *, name: str | Expression = "with columns", **named: Value) -> "Table":
         """All columns, and more or others under these names."""
         operator, called = operator_name(name, "with columns", f"with_columns of {self}")
         added = expressions(f"'{operator}' of {self}", called | named)
-        return self._selected(operator, {each: col(each) for each in self.schema.names} | added)
+        return self.project(operator, {each: col(each) for each in self.schema.names} | added)
 
     def drop(self, *columns: str) -> "Table":
         """Without these columns; rows that are equal without them are added up."""
-        return self._selected("drop", others(f"drop of {self}", self.schema, columns))
+        return self.project("drop", others(f"drop of {self}", self.schema, columns))
 
     def rename(self, **new_to_old: str) -> "Table":
         """With other names for some columns: ``rename(seller="person")`` calls the column person seller."""
-        return self._selected("rename", renamed(f"rename of {self}", self.schema, new_to_old))
+        return self.project("rename", renamed(f"rename of {self}", self.schema, new_to_old))
 
     def filter(self, condition: Expression, *, name: str = "filter") -> "Table":
         """The rows for which a condition holds; null counts as false."""
         if not isinstance(condition, Expression):
             raise FlowError(
-                f"'{name}' of {self} needs an expression such as ps.col('price') > 1, and was given "
-                f"{type(condition).__name__}."
+                f"'{name}' of {self} needs an expression such as ps.col('price') > 1, got "
+                f"{type(condition).__name__}. Write one."
             )
         return Table(deltas.filtered(self._deltas, name, condition, f"'{name}' of {self}"))
 
@@ -294,10 +294,12 @@ class Table:
         who = f"'{name}' of {self}"
         check_columns(who, self.schema, keys)
         if count < 1:
-            raise FlowError(f"{who} needs how many rows are wanted, 1 or more, and was given {count!r}.")
+            raise FlowError(
+                f"{who}: the number of rows must be 1 or more, got {count!r}. Give a larger number."
+            )
         check_new_names(who, [] if rank is None else [rank])
         if rank is not None and rank in self.schema.names:
-            raise SchemaError(f"{who}: there is a column '{rank}' already. Call the rank differently.")
+            raise SchemaError(f"{who}: the column '{rank}' already exists. Give the rank another name.")
         # Rows of a key are told apart by another column, so that there must be one.
         is_only_keys = set(self.schema.names) <= set(keys)
         changes = in_one_group(self._deltas, who) if is_only_keys or not keys else self._deltas
@@ -357,7 +359,7 @@ class Table:
         said = session_options(
             f"sessions of {self}", start=start, end=end, aggregates=aggregates, name=name, named=named
         )
-        rows = self._in_sessions(
+        rows = self.in_sessions(
             *keys, at=at, gap=gap, start=said.start, end=said.end, while_open=while_open, name=said.asked.name
         )
         if not said.asked.aggregates:
@@ -365,15 +367,16 @@ class Table:
         own = f"{said.asked.name}: aggregates"
         return rows.reduce(*keys, said.start, said.end, aggregates=said.asked.aggregates, name=own)
 
-    def _in_sessions(
+    def in_sessions(
         self, *keys: str, at: str, gap: Span, start: str, end: str, while_open: bool, name: str
     ) -> "Table":
+        """Each row with its session."""
         who = f"'{name}' of {self}"
         check_columns(who, self.schema, keys)
         asked = sessions(who, self.schema, at, gap, (start, end))
         if not keys:
             whole = Table(in_one_group(self._deltas, who))
-            made = whole._in_sessions(
+            made = whole.in_sessions(
                 ALL, at=at, gap=gap, start=start, end=end, while_open=while_open, name=name
             )
             return made.drop(ALL)
@@ -407,14 +410,16 @@ class Table:
         """As ``stream.sessions``: each row once, with its session, when event time has passed its end."""
         epochs = None if has_promise(self._deltas) else epochs_above(self._deltas)
         if epochs is None:
-            made = self._in_sessions(*keys, at=at, gap=gap, start=start, end=end, while_open=True, name=name)
+            made = self.in_sessions(*keys, at=at, gap=gap, start=start, end=end, while_open=True, name=name)
             return made.final(end, name=f"{name}: closed")
         who = f"'{name}' of {self}"
         check_columns(who, self.schema, keys)
         table, by = (self, keys) if keys else (Table(in_one_group(self._deltas, who)), (ALL,))
         asked = sessions(who, table.schema, at, gap, (start, end))
         if at != epochs.at:
-            raise FlowError(f"{who} goes by '{at}', and the epochs are the event time '{epochs.at}'.")
+            raise FlowError(
+                f"{who} uses '{at}', but the epochs are of the event time '{epochs.at}'. Use that column."
+            )
         closed = deltas.epoch_sessions(deltas_of(table), name, by, asked, epochs.every)
         return closed if keys else closed.drop(ALL)
 
@@ -433,8 +438,8 @@ class Table:
         for side in (self, other):
             if not side.only_appends:
                 raise FlowError(
-                    f"'{name}' joins tables to which rows are only added, and {side} can lose some. Use join "
-                    "with where=, on both sides behind keep_until."
+                    f"'{name}' needs append-only tables, but rows of {side} can be deleted. Use join with "
+                    "where=, with both sides downstream of keep_until."
                 )
         return pairs_within(self._deltas, deltas_of(other), on, at, within, suffix, name)
 
@@ -507,18 +512,22 @@ class Table:
         """The rows as a stream, as they are added; for tables that only grow, and refused for others."""
         if not self.only_appends:
             raise FlowError(
-                f"'{name}' of {self}: rows of this table can be taken away again, which a stream of rows "
-                "cannot say. Use changes(), which has the weight of each, or upserts(*keys)."
+                f"'{name}' of {self}: rows of this table can be deleted, which a stream of rows cannot "
+                "express. Use changes(), which has the weight of each, or upserts(*keys)."
             )
         return deltas.repeated(self._deltas, name)
 
-    def _selected(self, name: str, wanted: Mapping[str, Expression]) -> "Table":
+    def project(self, name: str, wanted: Mapping[str, Expression]) -> "Table":
+        """Other columns, each an expression."""
         check_new_names(f"'{name}' of {self}", [new for new in wanted if new not in self.schema.names])
         return Table(deltas.selected(self._deltas, name, wanted, f"'{name}' of {self}"))
 
     def _check_table(self, name: str, other: "Table") -> None:
         if not isinstance(other, Table):
-            raise FlowError(f"'{name}' of {self} needs a table, and was given {type(other).__name__}.")
+            raise FlowError(
+                f"'{name}' of {self} needs a table, got {type(other).__name__}. Make a table "
+                "of a stream with running()."
+            )
 
     def _like(self, name: str, other: "Table") -> Stream:
         """The changes of a table that has the columns of this one, in the same order."""

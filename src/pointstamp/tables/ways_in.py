@@ -1,6 +1,7 @@
 """The ways into a table: rows that are added, rows with weights, and upserts by key.
 
-Invariant: no table begins with a weight below zero, nor with updates that are taken for rows.
+Invariant: no table begins with a weight below zero, nor with updates that are taken for rows; except that of
+an input that is trusted not to delete rows that are not there.
 """
 
 from collections.abc import Callable, Iterable
@@ -41,32 +42,40 @@ def table_of(stream: Stream, way: TableWay, name: str) -> Table:
     """A stream as a table: every row is added, or as often as it says, or each epoch has all rows."""
     who = f"'{name}' of {stream}"
     _check_can_be_table(stream, who)
+    if way.trusted is not None and way.weight is None and way.operation is None and way.events is None:
+        raise FlowError(
+            f"{who}: trusted= needs weight= or operation=, because rows without them are never deleted. "
+            "Leave it out."
+        )
+    is_feed = way.events is not None or way.operation == _DELTA_FEED[0]
+    is_trusted = is_feed if way.trusted is None else way.trusted
     if way.events is not None:
-        return _events(stream, way.events, who, name)
+        return _events(stream, way.events, who, name, is_trusted=is_trusted)
     if way.is_whole:
         return _whole(stream, who, way.empty, name)
     if way.operation is None:
-        return _added(stream, who, way.weight, name)
+        return _added(stream, who, way.weight, name, is_trusted=is_trusted)
     if way.weight is not None:
-        raise FlowError(f"{who} was given weight= and operation=; a row has one of them. Leave one out.")
+        raise FlowError(f"{who}: expected either weight= or operation=. Leave one of them out.")
     check_columns(who, stream.schema, [way.operation])
     if not types.is_string(stream.schema.field(way.operation).type):
         kind = stream.schema.field(way.operation).type
-        raise SchemaError(f"{who}: the operation '{way.operation}' is {kind}; it must be a string.")
+        raise SchemaError(f"{who}: the operation '{way.operation}' must be a string, got {kind}. Cast it.")
     said = col(way.operation)
     weight = when(said.is_in(*_ADDING), 1).when(said.is_in(*_DELETING), -1).otherwise(None)
     dropped = _DELTA_FEED if way.operation == _DELTA_FEED[0] else (way.operation,)
     own: list[Expression] = [col(field.name) for field in stream.schema if field.name not in dropped]
     weighed = stream.select(*own, weight.cast("long").alias(_WEIGHT), name=f"{name}: operations")
-    return _added(weighed, who, _WEIGHT, name)
+    return _added(weighed, who, _WEIGHT, name, is_trusted=is_trusted)
 
 
-def _added(stream: Stream, who: str, weight: str | None, name: str) -> Table:
+def _added(stream: Stream, who: str, weight: str | None, name: str, *, is_trusted: bool) -> Table:
     if weight is not None:
         check_columns(who, stream.schema, [weight])
         if not types.is_integer(stream.schema.field(weight).type):
             raise SchemaError(
-                f"{who}: the weight '{weight}' is {stream.schema.field(weight).type}, and no integer."
+                f"{who}: the weight '{weight}' must be an integer, got "
+                f"{stream.schema.field(weight).type}. Cast it."
             )
     schema = weighed_columns(who, [field for field in stream.schema if field.name != weight])
     logic = partial(Appended, schema, weight)
@@ -75,9 +84,11 @@ def _added(stream: Stream, who: str, weight: str | None, name: str) -> Table:
         return Table(added)
     if stream.loops:
         raise FlowError(
-            f"{who} stands in a loop, where rows with weights cannot be checked. Make the table outside, and "
-            "bring it in with table.enter(loop)."
+            f"{who} cannot be used in a loop, where rows with weights cannot be checked. Make the table "
+            "outside, and bring it in with table.enter(loop)."
         )
+    if is_trusted:
+        return Table(added)
     by = added.exchange(*schema.names[:-1])
     inputs, outputs = {"in": by}, {"out": schema}
     whole = {"rows": arranged_by(added, tuple(schema.names[:-1]), has_nulls=True)}
@@ -86,10 +97,10 @@ def _added(stream: Stream, who: str, weight: str | None, name: str) -> Table:
     return Table(add_operator(f"{name}: border", border, inputs, outputs, in_order=True)[0])
 
 
-def _events(stream: Stream, events: Events, who: str, name: str) -> Table:
+def _events(stream: Stream, events: Events, who: str, name: str, *, is_trusted: bool) -> Table:
     made, plan = change_events(stream, events, name, who)
     if not plan.key:
-        return _added(made, who, WEIGHT, name)
+        return _added(made, who, WEIGHT, name, is_trusted=is_trusted)
     if plan.order is None:
         return upserted(made, plan.key, None, DELETED, name)
     is_event_time = events.order is not None and is_event_time_of(stream, events.order)
@@ -98,14 +109,16 @@ def _events(stream: Stream, events: Events, who: str, name: str) -> Table:
 
 def _whole(stream: Stream, who: str, empty: str | None, name: str) -> Table:
     if stream.loops:
-        raise FlowError(f"{who} stands in a loop; states come from outside. Make the table there.")
+        raise FlowError(
+            f"{who} cannot be used in a loop. Make the table outside, and bring it in with table.enter(loop)."
+        )
     there = stream
     if empty is not None:
         check_columns(who, stream.schema, [empty])
         if not types.is_boolean(stream.schema.field(empty).type):
             kind = stream.schema.field(empty).type
             raise SchemaError(
-                f"{who}: '{empty}' marks that there are no rows, and is {kind}; it must be boolean."
+                f"{who}: '{empty}', which marks an empty state, must be boolean, got {kind}. Cast it."
             )
         there = stream.filter(col(empty).is_null() | ~col(empty), name=f"{name}: without marks")
     schema = weighed_columns(who, [field for field in stream.schema if field.name != empty])
@@ -133,15 +146,15 @@ def upserted(
     _check_can_be_table(stream, who)
     keys = (key,) if isinstance(key, str) else tuple(key)
     if not keys:
-        raise FlowError(f"{who} needs key= with at least one column.")
+        raise FlowError(f"{who}: key= must name at least one column. Name the key.")
     check_columns(who, stream.schema, [*keys, *filter(None, (order, deleted))])
     if deleted is not None and not types.is_boolean(stream.schema.field(deleted).type):
         raise SchemaError(
-            f"{who}: '{deleted}' marks rows that delete, and is {stream.schema.field(deleted).type}; it must "
-            "be boolean."
+            f"{who}: '{deleted}', which marks deletions, must be boolean, got "
+            f"{stream.schema.field(deleted).type}. Cast it."
         )
     if deleted is not None and deleted in (*keys, order):
-        raise SchemaError(f"{who}: deleted='{deleted}' is a column of key= or order=, too. Name another one.")
+        raise SchemaError(f"{who}: deleted='{deleted}' is also a column of key= or order=. Name another one.")
     if order is not None and types.is_nested(stream.schema.field(order).type):
         raise SchemaError(
             f"{who}: order='{order}' must be a number, a text or a time, got "
@@ -164,7 +177,6 @@ def _check_can_be_table(stream: Stream, who: str) -> None:
     plan = wiring(stream).builder.plan
     if plan.root is not EPOCHS:
         raise FlowError(
-            f"{who}: flow '{plan.name}' has times of its own, and a table is what epochs add up to. "
-            "Make the table in a flow with epochs."
+            f"{who}: a table needs epochs, but flow '{plan.name}' has custom times. Use a flow with epochs."
         )
     check_adds_up(plan, wiring(stream).source, who)

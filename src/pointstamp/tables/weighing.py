@@ -39,9 +39,8 @@ class Appended:
         if weights.null_count:
             row = batch.slice(int(np.flatnonzero(weights.is_null())[0]), 1).to_pylist()[0]
             raise FlowError(
-                f"operator '{context.operator}' came in epoch {context.epoch} to the row {row}, which "
-                f"says neither that it is added nor that it is deleted: its '{self._weight}' is null. "
-                "Give 1 or -1 for a weight, or one of the words for an operation."
+                f"operator '{context.operator}': in epoch {context.epoch} the weight must not be "
+                f"null, got row {row}. Give 1 or -1 for a weight, or one of the words for an operation."
             )
         made = pa.RecordBatch.from_arrays([*self._own(batch), weights], schema=self._schema)
         numbers = weights.to_numpy()

@@ -54,9 +54,9 @@ def place_columns(
         column: _checked(f"{who}, '{column}'", schema, each, arguments) for column, each in wanted.items()
     }
     if not added:
-        raise FlowError(f"{who} adds no column. Name one, for example before=ps.lag('price').")
+        raise FlowError(f"{who}: no function was given. Name one, for example before=ps.lag('price').")
     if twice := [column for column in added if column in schema.names]:
-        raise SchemaError(f"{who}: there is a column '{twice[0]}' already. Call the new one differently.")
+        raise SchemaError(f"{who}: the column '{twice[0]}' already exists. Give the new one another name.")
     check_new_names(who, added)
     return added
 
@@ -64,8 +64,8 @@ def place_columns(
 def _checked(who: str, schema: pa.Schema, function: object, arguments: Arguments) -> PlaceColumn:
     if not isinstance(function, OrderFunction):
         raise FlowError(
-            f"{who} must be a function of rows in an order, such as ps.lag('price') or ps.row_number(), but "
-            f"is {function} of type {type(function).__name__}."
+            f"{who} must be a function of ordered rows, got {function} of type {type(function).__name__}. "
+            "Write one such as ps.lag('price') or ps.row_number()."
         )
     if function.column is None:
         return PlaceColumn(function.kind, None, pa.int64(), frame=function.frame)
@@ -76,7 +76,7 @@ def _checked(who: str, schema: pa.Schema, function: object, arguments: Arguments
         default = None if function.default is None else pa.scalar(function.default, gives).as_py()
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise SchemaError(
-            f"{who}: the default {function.default!r} is no value of the type {gives}: {error}"
+            f"{who}: the default {function.default!r} is not a value of type {gives}: {error}"
         ) from error
     column = arguments.of(function.column)
     return PlaceColumn(

@@ -55,16 +55,19 @@ def pairs_within(
     """The pairs of rows of two tables that only grow, with equal keys and close event times."""
     who = f"'{name}'"
     asked = joining(who, deltas.rows_schema(left), deltas.rows_schema(right), on, suffix)
-    mine, theirs = _times(who, at)
+    mine, theirs = pair_of_times(who, at)
     check_columns(f"{who}, at= of its left side,", asked.left, [mine])
     check_columns(f"{who}, at= of its right side,", asked.right, [theirs])
     kind, other = asked.left.field(mine).type, asked.right.field(theirs).type
     if event_time_type(f"{who}, of '{mine}',", kind) != event_time_type(f"{who}, of '{theirs}',", other):
-        raise SchemaError(f"{who}: '{mine}' is {kind} and '{theirs}' is {other}; both must be of one type.")
+        raise SchemaError(
+            f"{who}: '{mine}' is {kind} and '{theirs}' is {other}, but both must have one "
+            "type. Cast one of them."
+        )
     lengths = within if isinstance(within, tuple) else (within, within)
     before, after = (span_of(f"{who}: within", kind, each) for each in lengths)
     if before < 0 or after < 0:
-        raise FlowError(f"{who} needs lengths of 0 or more for within=, and was given {within!r}.")
+        raise FlowError(f"{who}: within must be durations of 0 or more, got {within!r}. Give larger ones.")
     early, late = (_shifted(col(mine), kind, each) for each in ((lengths[0], -1), (lengths[1], 1)))
     beside = col(asked.added[theirs]) if theirs in asked.added else col(mine)
     close = (beside >= early) & (beside <= late)
@@ -82,11 +85,15 @@ def pairs_within(
     return add_operator(name, Appearing, {"in": whole}, outputs, sends=Passes.ROWS)[0]
 
 
-def _times(who: str, at: str | Mapping[str, str]) -> tuple[str, str]:
+def pair_of_times(who: str, at: str | Mapping[str, str]) -> tuple[str, str]:
+    """The columns of event time on both sides."""
     if isinstance(at, str):
         return at, at
     if len(at) != 1:
-        raise FlowError(f"{who}: at= is a column, or one of the left side with one of the right: {dict(at)}.")
+        raise FlowError(
+            f"{who}: at must be one column, or a mapping of one, got {dict(at)}. Write "
+            "at='at' or at={'mine': 'theirs'}."
+        )
     return next(iter(at.items()))
 
 

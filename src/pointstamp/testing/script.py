@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from pointstamp.rows.schema import fit
-from pointstamp.sources.port import Part, Position, Unit
+from pointstamp.sources.port import Part, Position, SourceBase, Unit, WatchBase
 
 Group: TypeAlias = pa.RecordBatch | Sequence[Mapping[str, Any]]
 
@@ -45,7 +45,7 @@ class ScriptAbortedError(RuntimeError):
     """A script has come to its ABORT."""
 
 
-class ScriptedSource:
+class ScriptedSource(SourceBase):
     """Rows and commands in the order of a script; at its end the source is finished.
 
     >>> source = ScriptedSource([{"x": 1}], PAUSE, [{"x": 2}])
@@ -56,6 +56,8 @@ class ScriptedSource:
     >>> [unit.name for unit in watch.poll()], watch.is_finished
     (['1'], True)
     """
+
+    units_per_tick: int | None
 
     def __init__(self, *steps: Group | ScriptCommand, units_per_tick: int | None = 1) -> None:
         self.units_per_tick = units_per_tick
@@ -75,10 +77,7 @@ class ScriptedSource:
                 if step in (PAUSE, END) and index not in self._passed:
                     self._passed.add(index)
                     return
-        raise ValueError(
-            "go_on() was called, but the script has no PAUSE and no END any more that could hold. Call it "
-            "once for each."
-        )
+        raise ValueError("go_on(): the script has no PAUSE or END left. Call it once for each.")
 
     def watch(self, position: Position, *, available_now: bool = False) -> "ScriptWatch":
         """From the group that comes after those that were taken; ``available_now`` takes a PAUSE for END."""
@@ -116,8 +115,10 @@ class ScriptedSource:
             return None
 
 
-class ScriptWatch:
+class ScriptWatch(WatchBase):
     """What a driver holds of a script."""
+
+    is_finished: bool
 
     def __init__(self, source: ScriptedSource, taken: int, *, ends_at_pause: bool) -> None:
         self._source = source
@@ -132,7 +133,7 @@ class ScriptWatch:
             units.append(step)
             self._taken += 1
         if step is ABORT:
-            raise ScriptAbortedError(f"the script aborts after group {self._taken - 1}, as it was told.")
+            raise ScriptAbortedError(f"the script aborts after group {self._taken - 1}, as requested.")
         self.is_finished = step in (None, END) or (self._ends_at_pause and step is PAUSE)
         return units
 

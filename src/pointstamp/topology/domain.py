@@ -1,4 +1,4 @@
-"""Time domains: which times may stand at a port, and how they are ordered.
+"""Time domains: the valid times of a port, and their order.
 
 A time is a tuple ``(root, round, round, ...)``: the root time first, by default the epoch, then one round
 for each loop around the port, outermost first. The order is the product order. Each port has a domain of
@@ -43,14 +43,14 @@ class TimeOrder(PartialOrder[T], Protocol[T]):
 
 @runtime_checkable
 class RootSummary(Protocol):
-    """How root times move along a path: a monotone function that never takes time back.
+    """A monotone, non-decreasing function of root times along a path.
 
     ``results_in`` and ``followed_by`` answer None where no time can take the path. None counts as later than
     every time: where it is the answer for a time, it must be the answer for all later times, too.
     """
 
     def results_in(self, time: Any, /) -> Any | None:  # noqa: ANN401 - the user's time type
-        """The least time at which something that enters the path at ``time`` can come out."""
+        """Return the least time at which input at ``time`` can leave the path."""
         ...
 
     def followed_by(self, other: Any, /) -> Any | None:  # noqa: ANN401 - the user's summary type
@@ -62,7 +62,7 @@ class RootSummary(Protocol):
         ...
 
     def advances(self) -> bool:
-        """Whether every time comes out strictly later than it went in."""
+        """Whether every time is strictly advanced."""
         ...
 
 
@@ -71,7 +71,7 @@ class MovesRows(Protocol):
     """A root summary that knows more about one row than it can say about everything that comes later."""
 
     def row_in(self, time: Any, /) -> Any | None:  # noqa: ANN401 - the user's time type
-        """The time at which a row sent at this time comes out, at or after ``results_in``; None if never.
+        """Return the time at which a row leaves the path, at or after ``results_in``; None if never.
 
         A row that must not be sent this way raises FlowError.
         """
@@ -134,7 +134,7 @@ class Domain:
 
         The message begins with ``who``: who did what. Times that only look alike would be compared as if they
         belonged to this domain: (0.5,) lies between two epochs, (0, 1) after (0,), and where they do not
-        belong nobody waits for either.
+        belong are not waited for either.
         """
         if self.has(time):
             return
@@ -146,8 +146,9 @@ class Domain:
             came = repr(time)
         shape = ", ".join(["epoch" if is_counted else "root time", *["round"] * self.rounds])
         raise FlowError(
-            f"{who} {came}; a time there is a tuple ({shape}{',' if not self.rounds else ''})"
-            f"{' of Python integers' if is_counted else ''}."
+            f"{who} {came}; expected a tuple "
+            f"({shape}{',' if not self.rounds else ''}){' of Python integers' if is_counted else ''}. "
+            "Give such a time."
         )
 
     def minimum(self) -> Time:

@@ -1,4 +1,4 @@
-"""The graph of a flow: operators, their ports, what connects them, and how times move through them.
+"""The graph of a flow: operators, ports, edges and path summaries.
 
 One flat graph holds all loops; each port has its own time domain (``pointstamp.topology.domain``). An
 output may feed many inputs, an input has exactly one source. Inside an operator, each pair of input and
@@ -27,7 +27,7 @@ InternalSummaries: TypeAlias = Mapping[tuple[int, int], tuple[Summary, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """What progress tracking knows of an operator: its name, the domains of its ports, its summaries."""
+    """An operator as progress tracking sees it: name, port domains and summaries."""
 
     name: str
     inputs: tuple[Domain, ...]
@@ -174,5 +174,7 @@ class GraphBuilder:
 
 def _port_of(kind: str, name: str, domains: tuple[Domain, ...], port: int) -> Domain:
     if not 0 <= port < len(domains):
-        raise TopologyError(f"operator '{name}' has {len(domains)} {kind}s, and no {kind} {port}.")
+        raise TopologyError(
+            f"operator '{name}' has {len(domains)} {kind}s, got {kind} {port}. Ports are numbered from 0."
+        )
     return domains[port]

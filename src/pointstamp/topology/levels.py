@@ -1,4 +1,4 @@
-"""A linear extension of "could result in", and with it the proof that every cycle advances time.
+"""A linear extension of could-result-in, which proves that every cycle advances time.
 
 Propagation must take pointstamps in an order in which nothing taken later can still change what was taken
 before: a linear extension of could-result-in on (port, time). With one time domain for all ports sorting
@@ -80,7 +80,7 @@ def levels_of(graph: Hops) -> Levels:
 
 
 def point_key(domain: Domain, positions: tuple[int, ...]) -> PointKey:
-    """How to sort the times of one location among the pointstamps of the whole graph."""
+    """The sort key of a location's times among all pointstamps of the graph."""
     inner = interleaver(positions)
     if type(domain.root) is Epochs:
         return inner

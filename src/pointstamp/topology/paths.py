@@ -1,4 +1,4 @@
-"""Minimal path summaries between all pairs of ports: the compiled graph of the timely book.
+"""Minimal path summaries between all pairs of ports.
 
 ``between(a, b)`` is the antichain of minimal summaries over all paths from a to b; a port reaches itself
 by the identity. Rows are computed when they are first asked for: nothing in the inner loop of progress

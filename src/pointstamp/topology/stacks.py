@@ -58,7 +58,8 @@ class Stacks:
         sites = [site for group in groups for site in group]
         if len(set(sites)) < len(sites):
             raise FlowError(
-                f"stack times have the steps {groups}, which name a call site twice; name each site once."
+                f"stack times: each call site must occur once in the steps, got {groups}. Name each site "
+                "once."
             )
         object.__setattr__(self, "steps", groups)
 
@@ -90,12 +91,12 @@ class Stacks:
         return (*((2 * self.step_of(site) + 1, site) for site in stack), (place, moves))
 
     def push(self, site: str) -> Summary:
-        """What happens to the time of a call on its way into the call site."""
+        """Return the summary of a call into a call site."""
         self.step_of(site)
         return Summary(root=StackMoves(self, (("push", site),)))
 
     def pop(self, site: str | None = None) -> Summary:
-        """What happens to the time of a return on its way back to its caller.
+        """Return the summary of a return to the caller.
 
         With a call site, only calls from there come back this way, as at the paper's ret-c.
         """
@@ -104,7 +105,7 @@ class Stacks:
         return Summary(root=StackMoves(self, (("pop", site),)))
 
     def turn(self) -> Summary:
-        """What happens between receiving calls and sending returns: they come later, or at the same time."""
+        """Return the summary from calls to returns, which have the same or later times."""
         return Summary()
 
     def step_of(self, site: str) -> int:
@@ -124,7 +125,7 @@ class Stacks:
         return self._steps_done(time[0]) <= self.step_of(site)
 
     def after_return(self, stack: tuple[str, ...]) -> StackTime:
-        """Where the newest call of a stack returns to."""
+        """Return the call site of the newest call of a stack."""
         done = self.step_of(stack[-1]) + 1
         return (_RETURN if done == max(len(self.steps), 1) else f"{_STEP}{done}", stack[:-1])
 
@@ -143,7 +144,7 @@ class StackMoves:
     moves: tuple[tuple[str, str | None], ...]
 
     def results_in(self, time: StackTime, /) -> StackTime | None:
-        """A lower bound of the times at which what is sent now or later comes out; None if nothing does."""
+        """Return a lower bound of the output times from now on; None if there are none."""
         moved: StackTime | None = time
         for act, site in self.moves:
             if moved is None:
@@ -152,7 +153,7 @@ class StackMoves:
         return moved
 
     def row_in(self, time: StackTime, /) -> StackTime | None:
-        """The time at which a row sent at this time comes out; None where it does not return here."""
+        """Return the time at which a row leaves; None if it does not return here."""
         moved: StackTime | None = time
         for act, site in self.moves:
             if moved is None:
@@ -184,9 +185,9 @@ class StackMoves:
         stack = time[1]
         if not self.order.may_call(site, time):
             raise FlowError(
-                f"call site '{site}' was called at {time}, where the calls of its step have returned; a call "
-                "may follow a return only where the call sites are in steps. Say which site comes after "
-                f"which, for example ps.Stacks(steps=('first', '{site}'))."
+                f"call site '{site}' was called at {time}, where the calls of its step have returned; a "
+                "call may follow a return only if the call sites are in steps. Give the order of the "
+                f"sites, for example ps.Stacks(steps=('first', '{site}'))."
             )
         if len(stack) >= self.order.deepest:
             raise LoopError(
@@ -199,7 +200,7 @@ class StackMoves:
         phase, stack = time[:2]
         if phase != _RETURN:
             raise FlowError(
-                f"a row came back at {time}, which is not the time of a return; send what a call returns at "
+                f"a row arrived at {time}, which is not the time of a return. Send what a call returns at "
                 f"(('return', {stack}),)."
             )
         if not stack or site not in (None, stack[-1]):

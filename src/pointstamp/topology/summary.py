@@ -1,4 +1,4 @@
-"""Path summaries: what must happen to a time on its way along a path, in one normal form.
+"""Path summaries: how a path changes times, in a normal form.
 
 A summary keeps the first coordinates of a time and adds to them, drops the others, and appends constants.
 Entering a loop appends round 0, leaving it drops the round, feedback adds one to the last round, and every
@@ -81,7 +81,7 @@ class Summary:
     root: RootSummary = field(default=STAY)
 
     def results_in(self, time: Time) -> Time | None:
-        """The least time at which something that enters the path at ``time`` can come out."""
+        """Return the least time at which input at ``time`` can leave the path."""
         root = self.root.results_in(time[0])
         if root is None:
             return None
@@ -95,7 +95,7 @@ class Summary:
         return mover(self.increments, self.appended)
 
     def for_rows(self) -> Callable[[Time], Time | None]:
-        """What becomes of the time of a row: the same, unless a root summary knows that more exactly."""
+        """Return the time of a row after the path; a root summary may be more exact."""
         root = self.root
         if not isinstance(root, MovesRows):
             return self.compiled()
@@ -133,7 +133,7 @@ class Summary:
         return all(x <= y for x, y in pairs)
 
     def advances(self, coordinate: int) -> bool:
-        """Whether this coordinate (0 is the root) is kept and comes out strictly greater."""
+        """Whether this coordinate (0 is the root) is kept and strictly advanced."""
         if coordinate == 0:
             return self.root.advances()
         return coordinate <= len(self.increments) and self.increments[coordinate - 1] > 0
@@ -148,7 +148,7 @@ class Summary:
         return kept <= origin.rounds and kept + len(self.appended) == target.rounds
 
     def is_identity(self, origin: Domain) -> bool:
-        """Whether every time of the domain comes out as it went in."""
+        """Whether every time of the domain is unchanged."""
         return (
             self.root is STAY
             and not self.appended
@@ -197,7 +197,7 @@ def feedback(rounds: int = 1, step: int = 1) -> Summary:
 
 
 def delay(epochs: int, rounds: int = 0) -> Summary:
-    """That many epochs later, in that many loops."""
+    """Return a summary that delays times by ``epochs`` epochs."""
     return Summary((0,) * rounds, root=Advance(epochs) if epochs else STAY)
 
 
@@ -206,7 +206,7 @@ LEAVE: Final = leave()
 
 
 def insert_minimal(antichain: list[Summary], summary: Summary) -> bool:
-    """Add a summary to an antichain of them, in place; False where a lower one is there already."""
+    """Add a summary to an antichain in place; return False if a lower one exists."""
     if any(lower.less_equal(summary) for lower in antichain):
         return False
     antichain[:] = [upper for upper in antichain if not summary.less_equal(upper)]

@@ -1,4 +1,4 @@
-"""What the inner loops do with single times: compare two, move one along an edge, find its place in an order.
+"""Operations on single times for the inner loops: compare, advance, locate.
 
 Nothing else in progress tracking is done as often, so the shapes that most flows have, no loop and one loop,
 are spelt out. These are functions of plain tuples: ``domain`` says which times they are, ``summary`` what an

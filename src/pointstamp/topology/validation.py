@@ -1,4 +1,4 @@
-"""Summaries that could not be right are refused when an operator is added, with its name.
+"""Reject invalid summaries when an operator is added.
 
 A summary leads from the domain of its input to the domain of its output, and never takes time back: in the
 normal form that means no negative increment and no negative constant. What a user's own root summary does
@@ -42,7 +42,7 @@ def _check_never_back(where: str, summary: Summary, origin: Domain, target: Doma
     root = summary.root
     lowers_epoch = isinstance(root, Advance) and root.epochs < 0
     if lowers_epoch or any(number < 0 for number in summary.increments + summary.appended):
-        raise TopologyError(f"{where}, which moves time back. Increments and constants are 0 or more.")
+        raise TopologyError(f"{where}, which moves time back. Increments and constants must be 0 or more.")
     if not isinstance(root, Stay | Advance):
         _try_root_summary(where, root, origin, target)
 

@@ -2,16 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Protocol
 
 import pyarrow as pa
 from sqlglot import exp
 
-from pointstamp.expressions.tree import Expression, lit
-from pointstamp.flow.outlet import add_operator
-from pointstamp.tables.table import Table, deltas_of
-from pointstamp.tables.with_row import WithRow
+from pointstamp.dataflow.table import Table, values_beside
+from pointstamp.expressions.tree import Expression
 from pointstamp.views.refusing import refused
 from pointstamp.views.scope import Relation, Scope, relation_of
 
@@ -140,10 +137,4 @@ class Catalog:
         anchor = next(iter(self.tables.values()), None)
         if anchor is None:
             raise refused(node, "a query needs at least one input", "Declare one: create table t (id long).")
-        nothing = anchor.filter(lit(False), name="nothing").select(
-            *(lit(None).cast(each.type).alias(each.name) for each in rows.schema), name="no rows"
-        )
-        schema = deltas_of(nothing).schema
-        first = pa.RecordBatch.from_arrays([*rows.columns, pa.array([1] * rows.num_rows)], schema=schema)
-        logic = partial(WithRow, first)
-        return Table(add_operator("rows of the text", logic, {"in": deltas_of(nothing)}, {"out": schema})[0])
+        return values_beside(anchor, rows, "rows of the text")

@@ -18,14 +18,14 @@ import pyarrow as pa
 from sqlglot import exp
 
 from pointstamp.dataflow import Dataflow
+from pointstamp.dataflow.stream import Stream
+from pointstamp.dataflow.table import Table
 from pointstamp.flow.event_epochs import event_time
-from pointstamp.flow.stream import Stream
 from pointstamp.rows.late import LatePolicy
-from pointstamp.tables.table import Table
 from pointstamp.views.literals import interval_length
 from pointstamp.views.refusing import refused
 
-_OF_ROWS: Final = ("weight", "operation", "event_time", "lateness", "late", "epoch")
+_OF_ROWS: Final = ("weight", "operation", "trusted", "event_time", "lateness", "late", "epoch")
 _OF_UPSERTS: Final = ("order", "deleted", "late")
 _LATE: Final[dict[str, LatePolicy]] = {each: each for each in get_args(LatePolicy)}
 
@@ -77,7 +77,8 @@ def input_table(flow: Dataflow, declared: InputDeclaration) -> Table:
         stream = flow.input(declared.name, declared.schema)
     else:
         stream = promise.stream(flow, declared.name, declared.schema)
-    return stream.running(weight=more.get("weight"), operation=more.get("operation"))
+    is_trusted = None if "trusted" not in more else more["trusted"].lower() == "true"
+    return stream.running(weight=more.get("weight"), operation=more.get("operation"), trusted=is_trusted)
 
 
 def declaration(node: exp.Create) -> InputDeclaration:
@@ -136,6 +137,8 @@ def _properties(node: exp.Create, has_key: bool) -> dict[str, str]:
                 f"There are {', '.join(known)}.",
             )
         made[name] = each.args["value"].name
+    if made.get("trusted", "true").lower() not in ("true", "false"):
+        raise refused(node, f"'trusted' is true or false, and not '{made['trusted']}'")
     return made
 
 

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from pointstamp.dataflow.table import Table
 from pointstamp.expressions.compiling import compile_expression
 from pointstamp.expressions.tree import Expression, col, lit
 from pointstamp.reduce.aggregate import Aggregate, AggregateKind
-from pointstamp.tables.table import Table
 from pointstamp.views.conditions import all_of
 
 _MARK: Final = "of distinct values"

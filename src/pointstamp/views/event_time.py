@@ -17,10 +17,12 @@ from typing import Final
 
 from sqlglot import exp
 
+from pointstamp.dataflow.record import physical_of
+from pointstamp.dataflow.table import Table
 from pointstamp.errors import FlowError, SqlError
 from pointstamp.expressions.tree import Expression
 from pointstamp.flow.event_time import check_forgets, has_clock
-from pointstamp.tables.table import Table, deltas_of
+from pointstamp.tables.table import deltas_of
 from pointstamp.views.literals import interval_months
 from pointstamp.views.refusing import placed, refused
 
@@ -59,7 +61,7 @@ class TimeCondition:
 
     def check_promised(self, table: Table) -> None:
         """Refuse a table of which nobody knows how late rows may be."""
-        if not has_clock(deltas_of(table)):
+        if not has_clock(deltas_of(physical_of(table))):
             raise refused(
                 self.node,
                 "now() is the bound of event time, and no table here has a watermark by which it moves",
@@ -69,7 +71,7 @@ class TimeCondition:
 
     def _final(self, table: Table, value: Expression) -> Table:
         try:
-            check_forgets(deltas_of(table), "now()")
+            check_forgets(deltas_of(physical_of(table)), "now()")
         except FlowError as error:
             raise refused(
                 self.node,

@@ -15,7 +15,7 @@ from sqlglot import exp
 from pointstamp.expressions.tree import Expression, lit
 from pointstamp.flow.join_kind import How
 from pointstamp.views.catalog import Catalog
-from pointstamp.views.conditions import all_of, parts_of, split
+from pointstamp.views.conditions import SplitCondition, all_of, parts_of, split
 from pointstamp.views.event_time import TimeCondition
 from pointstamp.views.joins import JoinPool, Unjoined
 from pointstamp.views.outer_joins import inner, joined, merged_names
@@ -161,8 +161,7 @@ class FromClause:
                     "Add one, such as a.id = b.id.",
                 )
             found.keys.append((_ALWAYS, _ALWAYS))  # every row is compared with every row
-        pairs = found.pairs
-        left, right, pairs = _filtered_sides(left, right, how, found.left, found.right, pairs)
+        left, right, pairs = _filtered_sides(left, right, how, conditions, found)
         if how == "inner":
             made, _ = inner(left, right, found.keys, all_of(pairs))
             right = Relation(made.table, made.names[len(left.names) :])
@@ -184,24 +183,23 @@ class FromClause:
 
 
 def _filtered_sides(
-    left: Relation,
-    right: Relation,
-    how: How,
-    on_left: list[Expression],
-    on_right: list[Expression],
-    pairs: list[Expression],
+    left: Relation, right: Relation, how: How, conditions: list[Expression], found: SplitCondition
 ) -> tuple[Relation, Relation, list[Expression]]:
-    """Conditions of ON on one side: a side whose rows may go is filtered, of another they are of the pair."""
-    pairs = list(pairs)
+    """Conditions of ON on one side: a side whose rows may go is filtered, of another they are of the pair.
+
+    Those of the pair stay in the order of the text, because one may keep another from failing.
+    """
+    pairs = list(found.pairs)
     if how in ("left", "semi", "anti", "inner"):
-        right = right.filtered(on_right)
+        right = right.filtered(found.right)
     else:
-        pairs += on_right
+        pairs += found.right
     if how in ("right", "semi", "inner"):
-        left = left.filtered(on_left)
+        left = left.filtered(found.left)
     else:
-        pairs += on_left
-    return left, right, pairs
+        pairs += found.left
+    of_pairs = {id(each) for each in pairs}
+    return left, right, [each for each in conditions if id(each) in of_pairs]
 
 
 def _how(join: exp.Join) -> How:

@@ -6,9 +6,9 @@ from typing import Final
 
 from sqlglot import exp
 
+from pointstamp.dataflow.table import Table
 from pointstamp.expressions.tree import Column, Expression, Literal, col, lit
 from pointstamp.reduce.aggregate import Aggregate
-from pointstamp.tables.table import Table
 from pointstamp.views.aggregates import AGGREGATES, BY_ANOTHER, OF_DISTINCT, ONE_VALUE, QUANTILES
 from pointstamp.views.calling import constant_number
 from pointstamp.views.conditions import all_of

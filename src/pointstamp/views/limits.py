@@ -10,9 +10,9 @@ from typing import Final
 
 from sqlglot import exp
 
+from pointstamp.dataflow.table import Table
 from pointstamp.expressions.tree import Expression, col
 from pointstamp.tables.in_order import row_number
-from pointstamp.tables.table import Table
 from pointstamp.views.literals import constant_int
 from pointstamp.views.refusing import place, placed, refused
 from pointstamp.views.translating import Translator

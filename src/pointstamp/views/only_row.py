@@ -9,14 +9,13 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pointstamp.dataflow.table import Table, consolidated
 from pointstamp.errors import FlowError
-from pointstamp.tables.deltas import summed
-from pointstamp.tables.table import Table, deltas_of
 
 
 def checked(table: Table, count: str, place: str) -> Table:
     """The same table, in which no row has a count above 1; FlowError, at run time, says where one has."""
-    whole = Table(summed(deltas_of(table), "one row each"))
+    whole = consolidated(table, "one row each")
     return whole.map_batches(partial(_check, count, place), name="at most one row")
 
 

@@ -8,12 +8,12 @@ only the key of an inner join on plain columns needs none, because there both na
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pointstamp.dataflow.table import Table
 from pointstamp.expressions.compiling import compile_expression
 from pointstamp.expressions.functions import coalesce
 from pointstamp.expressions.tree import Column, Expression
 from pointstamp.expressions.typing import common_of_all
 from pointstamp.flow.join_kind import How
-from pointstamp.tables.table import Table
 from pointstamp.views.conditions import KeyPair
 from pointstamp.views.scope import Relation, ScopeName, replaced
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from pointstamp.dataflow.table import Table
 from pointstamp.expressions.tree import Expression, col
-from pointstamp.tables.table import Table
 from pointstamp.views import selecting
 from pointstamp.views.aliases import Aliases
 from pointstamp.views.catalog import Begun, Catalog

@@ -17,10 +17,10 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp
 
+from pointstamp.dataflow.table import Table
 from pointstamp.expressions.compiling import compile_expression
 from pointstamp.expressions.tree import Expression, col
 from pointstamp.tables.in_order import OrderFunction, OrderKind, RowFrame
-from pointstamp.tables.table import Table
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.conditions import conjuncts
 from pointstamp.views.distances import check_has_distances, distance

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from pointstamp.dataflow.table import Table
 from pointstamp.expressions.tree import col
-from pointstamp.tables.table import Table
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.grouping import aggregates_in
 from pointstamp.views.refusing import placed, refused

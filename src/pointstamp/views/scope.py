@@ -12,9 +12,9 @@ from typing import Any, Final
 import pyarrow as pa
 from sqlglot import exp
 
+from pointstamp.dataflow.table import Table
 from pointstamp.errors import SqlError
 from pointstamp.expressions.tree import Call, CastTo, Choice, Column, Expression, Named, col, lit
-from pointstamp.tables.table import Table
 from pointstamp.views.conditions import all_of
 from pointstamp.views.parsing import POSITION
 from pointstamp.views.refusing import refused

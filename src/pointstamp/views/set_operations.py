@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
+from pointstamp.dataflow.table import Table
 from pointstamp.expressions import functions
 from pointstamp.expressions.tree import Expression, col, lit
 from pointstamp.expressions.typing import common_of_all
 from pointstamp.reduce.aggregate import Aggregate
-from pointstamp.tables.table import Table
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.refusing import placed, refused
 from pointstamp.views.scope import Relation

@@ -12,12 +12,10 @@ import pyarrow as pa
 from sqlglot import exp
 
 from pointstamp.dataflow import Dataflow
+from pointstamp.dataflow.table import Table, one_clock
 from pointstamp.errors import SqlError
-from pointstamp.flow.event_time import one_clock
 from pointstamp.flow.plan import NodeKind
-from pointstamp.flow.stream import Stream
 from pointstamp.rows.undeclared import ExtraColumns, check_extra_columns
-from pointstamp.tables.table import Table, deltas_of
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.declaring import InputDeclaration, declaration, input_table
 from pointstamp.views.parsing import TOO_DEEP, parse
@@ -123,10 +121,10 @@ class ViewsFlow:
             raise refused(statement, "the query is nested too deeply", TOO_DEEP) from error
         self._output(RESULT, statement, made)
 
-    def _read_by(self, statement: exp.Expr) -> list[Stream]:
+    def _read_by(self, statement: exp.Expr) -> list[Table]:
         """The tables and views that a statement reads, in subqueries, too."""
         names = dict.fromkeys(each.name.lower() for each in statement.find_all(exp.Table))
-        return [deltas_of(self._catalog.tables[name]) for name in names if name in self._catalog.tables]
+        return [self._catalog.tables[name] for name in names if name in self._catalog.tables]
 
     def _create(self, node: exp.Create) -> None:
         kind = str(node.args.get("kind") or "").upper()

@@ -1,4 +1,4 @@
-"""A batch on its way through a chain: the operators that run before an input of another one.
+"""Run a batch through a chain of operators before its reader.
 
 See ``pointstamp.flow.chains``. Each of them is an instance as any other, with its own rows, calls and errors,
 but none is ever woken: the operator that ends the chain is, and hands on what has come for it.
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def through(chain: "Sequence[Instance]", time: Time, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-    """What is left of a batch behind the last operator of a chain; all of it is at the batch's time."""
+    """Return the output of a chain for a batch, at the batch's time."""
     batches = [batch]
     for instance in chain:
         for each in batches:

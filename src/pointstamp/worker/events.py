@@ -1,4 +1,4 @@
-"""Events: what has happened on a worker, in the past tense, enough to rebuild the models' state from them.
+"""Events of a worker, complete enough to rebuild the models' state.
 
 They follow the actions of the models: a message pulled is ``recv_cap``, the end of an activation is one
 ``perf_op``, and so on. The simulator's trace, the judge and displays read the same events.
@@ -16,7 +16,7 @@ from pointstamp.topology.ports import Location, OperatorIndex
 
 
 class Counted(NamedTuple):
-    """How often a pointstamp is counted, as one worker knows it; less than zero for a while is legal."""
+    """A pointstamp's count in one worker's view; temporarily negative counts are legal."""
 
     location: Location
     time: Time
@@ -51,7 +51,7 @@ class MessageSent(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class CapabilityChanged(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Capabilities at an output came (+) or went (-)."""
+    """Capabilities at an output were added (+) or dropped (-)."""
 
     worker: WorkerIndex
     location: Location
@@ -68,7 +68,7 @@ class ActivationEnded(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class ProgressSent(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """A batch of progress went out to everybody."""
+    """A batch of progress was sent to all workers."""
 
     worker: WorkerIndex
     sequence: int
@@ -85,7 +85,7 @@ class ProgressReceived(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class ProgressSummed(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """A root added up batches of workers and, at the top, sums of other roots; each by sender and number."""
+    """A root summed batches of workers and, at the top, sums of other roots, by sender and number."""
 
     worker: WorkerIndex
     sequence: int
@@ -109,7 +109,7 @@ class FrontiersMoved(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class NotificationAsked(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """An operator asked to be told when a time is complete; a request that it had already is no event."""
+    """An operator requested a notification for a time; a repeated request is not an event."""
 
     worker: WorkerIndex
     operator: OperatorIndex
@@ -133,7 +133,7 @@ class FrontiersShown(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class SnapshotTaken(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """What an operator needs to continue after an epoch was set aside; from here on it may see the next."""
+    """An operator's state after an epoch was captured; it may now see the next epoch."""
 
     worker: WorkerIndex
     operator: OperatorIndex

@@ -1,4 +1,4 @@
-"""The inbox of an operator: batches that wait for it, by input and time.
+"""The inbox of an operator: waiting batches by input and time.
 
 Batches of one input and one time are handed over together, in the order in which they came: small batches
 would otherwise split further with every exchange in a loop. Between different times there is no order to

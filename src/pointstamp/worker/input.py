@@ -1,4 +1,4 @@
-"""Input handles: how batches and times come into a flow from outside."""
+"""Input handles: send batches and advance times from outside."""
 
 from collections.abc import Callable
 from typing import Any
@@ -36,7 +36,7 @@ class InputHandle:
 
     @property
     def time(self) -> Any:  # noqa: ANN401 - the root time
-        """The time at which batches are sent now: the epoch, unless the flow has times of its own."""
+        """The current time of the input: the epoch, unless the flow has custom times."""
         return self._held("asked for its time").time[0]
 
     @property
@@ -54,8 +54,8 @@ class InputHandle:
         time: Time = capability.time if at is None else (at,)
         if at is not None and not self._output.less_equal(capability.time, time):
             raise FlowError(
-                f"input '{self.name}' is at {capability.time[0]} but was sent rows at {at}; rows may be sent "
-                "at its time or later."
+                f"input '{self.name}' is at {capability.time[0]}, got rows at {at}. Send rows at its time "
+                "or later."
             )
         for batch in to_batches(data, output.schema, f"input '{self.name}'", leaves_others=True):
             if batch.num_rows:
@@ -63,7 +63,7 @@ class InputHandle:
         self._finish(self._instance, [])
 
     def mark_silent(self, *, at: Any) -> None:  # noqa: ANN401 - a root time
-        """Say that nothing has come from this input for too long; it goes to those who want to know."""
+        """Report that this input has been silent for too long."""
         for output in self._instance.outputs[LATE_PORT:]:
             if output.name == SILENT_PORT:
                 output.sent.append(((at,), pa.RecordBatch.from_pydict({SILENT_PORT: [True]}, SILENT)))
@@ -76,14 +76,14 @@ class InputHandle:
             capability = self._held(f"advanced to {time}")
         if self._output.domain.root is EPOCHS and type(time) is not int:
             raise FlowError(
-                f"input '{self.name}' was advanced to {time!r} of type {type(time).__name__}; it is advanced "
-                "to an epoch, which is a Python integer."
+                f"input '{self.name}' can only be advanced to an epoch, got {time!r} of type "
+                f"{type(time).__name__}. Give a Python integer."
             )
         later: Time = (time,)
         if not self._output.less_equal(capability.time, later):
             raise FlowError(
-                f"input '{self.name}' is at {capability.time[0]} but was advanced to {time}; inputs move to "
-                "greater or equal times only."
+                f"input '{self.name}' is at {capability.time[0]} and cannot be advanced to {time}. "
+                "Advance it to a greater or equal time."
             )
         if later != capability.time:
             move_on(self._output, capability, later)
@@ -101,5 +101,5 @@ class InputHandle:
 
     def _held(self, act: str) -> Capability:
         if self._capability is None:
-            raise FlowError(f"input '{self.name}' was {act} after it was closed; nothing can follow a close.")
+            raise FlowError(f"input '{self.name}' was {act} after it was closed. Close it last.")
         return self._capability

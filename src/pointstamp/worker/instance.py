@@ -1,4 +1,4 @@
-"""One operator on one worker: its logic, its context, and the messages that wait for it."""
+"""One operator on one worker: its logic, context and waiting messages."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -75,7 +75,7 @@ class Instance:
         # What is held for a notification stays held where the operator fails in it.
         self._serving: Request | None = None
         self.on_notified: Callable[[Time], None] | None = None
-        """Is told of every time just before the operator is notified, where somebody takes that down."""
+        """Receives every time just before the operator is notified, if a trace is recorded."""
         # How many calls of its methods there were, how many rows it was given and has sent, and why it is
         # inside of a call; another thread may read them.
         self.calls = 0
@@ -189,13 +189,13 @@ class Instance:
         self._serving = None
 
     def look_at_frontiers(self) -> None:
-        """Tell the operator that a frontier has moved, if it wants to know."""
+        """Notify the operator of a moved frontier, if it has ``on_frontier``."""
         if self.on_frontier is not None:
             self.authority.act_for(None, None)
             self.call(self.on_frontier, "when a frontier moved")
 
     def close(self) -> None:
-        """The run is over: capabilities that are still held are nobody's mistake now."""
+        """The run is over: capabilities that are still held are not an error now."""
         for output in self.outputs:
             output.is_over = True
 

@@ -1,9 +1,9 @@
-"""Forks of this process: a copy of a worker or of a driver ends where the user's function returns to us.
+"""Detect forks of this process, and end copies when a user's function returns.
 
 A function of the user's may fork. The copy has the sockets, files and state of its parent, so it must not
 continue as a second worker: it would send, commit and publish what its parent does. ``Lineage.depth`` counts
-the forks between the first process of a program and this one. Whoever calls a function of the user's reads it
-before, and calls ``end_copy`` when it differs afterwards: nothing is flushed, sent or written.
+the forks between the first process of a program and this one. A caller of a user's function reads it before,
+and calls ``end_copy`` when it differs afterwards: nothing is flushed, sent or written.
 
 While a worker is served (``children_end_with_us``), processes that its functions fork also end with it, even
 if it is killed: the kernel sends them a signal (Linux), or a thread of theirs notices (elsewhere, or if the
@@ -25,7 +25,7 @@ _LOOK_SECONDS: Final = 0.5
 
 
 class Lineage:
-    """What a process knows of the forks that made it; changed in a new process, before anything else runs."""
+    """The forks that created this process; updated first in a new process."""
 
     def __init__(self) -> None:
         self.depth = 0

@@ -1,4 +1,4 @@
-"""The ports to the outside: what a worker asks of the world, so that the world can be replaced.
+"""The worker's ports to the outside: transport, clock and storage.
 
 A worker never opens a socket, asks the time, draws a random number or starts a thread. It asks one of these.
 Real processes, Spark tasks and the simulated world each bring their own; the code that is simulated is the
@@ -20,7 +20,7 @@ from pointstamp.worker.events import Event
 
 @dataclass(frozen=True, slots=True)
 class DataMessage:
-    """A batch on its way to an input of an operator on another worker."""
+    """A batch in flight to an input of an operator on another worker."""
 
     sender: WorkerIndex
     location: Location
@@ -39,7 +39,7 @@ class Transport(Protocol):
     """
 
     def send(self, peer: WorkerIndex, message: Message) -> None:
-        """Put a message on its way to another worker."""
+        """Send a message to another worker."""
         ...
 
     def receive(self) -> Sequence[Message]:
@@ -78,7 +78,7 @@ class RunJudge(EventLog, Protocol):
         ...
 
     def settled(self) -> None:
-        """All workers have told everything, and nothing is under way: whatever waits has no cause."""
+        """All workers have reported everything, and nothing is in flight: a waiting event has no cause."""
         ...
 
     def end(self) -> None:

@@ -1,4 +1,4 @@
-"""Routes: where a batch goes that is sent on an output, and what happens to its time on the way.
+"""Routes of batches: the receivers of an output, and how times change on the way.
 
 Doors (enter, leave, feedback, delay) do no work, so no operator runs for them: a route leads straight from
 the output of an operator to the inputs that read it, through all doors between, and moves the time as their
@@ -48,7 +48,7 @@ class Route:
 
 
 def routes_of(plan: Plan, graph: OperatorGraph) -> dict[tuple[OperatorIndex, int], tuple[Route, ...]]:
-    """For each output of an operator the routes to everybody who reads it."""
+    """For each output of an operator the routes to all of its readers."""
     readers: dict[SourcePort, list[tuple[Node, int]]] = {}
     chains = plan.chains()
     for node in plan.nodes:
@@ -64,7 +64,7 @@ def routes_of(plan: Plan, graph: OperatorGraph) -> dict[tuple[OperatorIndex, int
 
 
 def key_of(routes: Sequence[Route]) -> tuple[str, ...] | None:
-    """The key by which everybody who reads an output exchanges it first; None where there is no such key."""
+    """The key by which all readers of an output exchange it first; None if there is no such key."""
     pacts = {route.pact for route in routes}
     pact = next(iter(pacts)) if len(pacts) == 1 else None
     return pact.keys if isinstance(pact, ExchangeBy) else None
@@ -107,9 +107,9 @@ def _move_of(node: Node, graph: OperatorGraph) -> Move:
             return after
         if limit.raises:
             raise LoopError(
-                f"loop '{loop}' wanted to begin round {after[-1]} at {time}, but max_rounds is "
-                f"{limit.rounds}. Raise max_rounds, look for what keeps changing, or take what there is with "
-                "at_limit='stop'."
+                f"loop '{loop}' would begin round {after[-1]} at {time}, but max_rounds is "
+                f"{limit.rounds}. Raise max_rounds, find what keeps changing, or keep the present result "
+                "with at_limit='stop'."
             )
         return None
 

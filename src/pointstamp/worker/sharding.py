@@ -1,4 +1,4 @@
-"""Which worker a row goes to where a user's function says its shard: the function is called and checked here.
+"""Call a user's sharding function and check its answer.
 
 A shard is any whole number from 0 on, and its worker is ``shard % workers``, so that a function need not know
 how many workers there are, and rows of one shard meet whatever their number. A function that answers anything
@@ -60,7 +60,9 @@ def _numbers(answer: Any, who: str, rows: int) -> npt.NDArray[np.uint64]:  # noq
     if len(answer) != rows:
         raise OperatorError(f"{needed} {len(answer)} of them. Give one for each row, in their order.")
     if answer.null_count:
-        raise OperatorError(f"{needed} {answer.null_count} nulls. Give rows without a key a shard, too.")
+        raise OperatorError(
+            f"{needed} {answer.null_count} nulls. Return a shard for rows without a key, too."
+        )
     if not pa.types.is_integer(answer.type):
         raise OperatorError(f"{needed} {answer.type}. Round or cast to integers.")
     numbers = answer.to_numpy(zero_copy_only=False)

@@ -1,4 +1,4 @@
-"""Snapshots of one worker at closed epochs, while it continues working (Veresov et al. 2024, for cycles too).
+"""Snapshots of a running worker at closed epochs (Veresov et al. 2024, also for cycles).
 
 The snapshot of epoch e is taken operator by operator, each when it can neither receive nor send anything of
 an epoch up to e any more: no time of such an epoch is in the frontier of its inputs, and it holds no
@@ -60,7 +60,7 @@ class Awaited(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InstanceSnapshot:
-    """What one operator on one worker needs to continue after an epoch."""
+    """The state of one operator on one worker after an epoch."""
 
     pieces: Mapping[str, Piece] = field(default_factory=dict)
     held: Sequence[Held] = ()
@@ -70,7 +70,7 @@ class InstanceSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSnapshot:
-    """What one worker needs to continue after an epoch, by the place of each operator."""
+    """The state of one worker after an epoch, by operator."""
 
     epoch: int
     is_whole: bool
@@ -79,7 +79,7 @@ class WorkerSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class RestoredInstance:
-    """What one operator on one worker resumes from: the rows of its state that belong to this worker.
+    """The saved state of one operator that belongs to this worker.
 
     ``must_regain`` is False where another number of workers saved it: then some capabilities are spare, and
     some notifications are for what another worker has now. ``was_saved`` is False for an operator that was
@@ -96,7 +96,7 @@ class RestoredInstance:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What one worker resumes from after an epoch, by the place of each operator."""
+    """The saved state that one worker resumes from, by operator."""
 
     epoch: int
     instances: Mapping[str, RestoredInstance]

@@ -1,4 +1,4 @@
-"""What a worker knows of its outputs by itself: behind the last exchange nobody else can bring it anything.
+"""Computes output frontiers locally: downstream of the last exchange no other worker can send anything.
 
 The frontier of a port holds for all workers: it does not pass a time while any of them may send there at it.
 But rows that stay on their worker reach no other. The *tail* of an output is made of the ports before it from
@@ -6,7 +6,7 @@ which rows get there without an exchange, a door, or a change of their time. Wha
 output at a time comes from what this worker has inside the tail, or enters the tail at a *border*, whose
 frontier holds for all. So the worker has all its rows of a time when the frontiers of the borders have passed
 it and nothing that it has inside is left at that time or before. It need not hear that the others have got as
-far, which is one trip less. Whoever joins the parts of all workers waits for all of them.
+far, which is one trip less. A reader that joins the parts of all workers waits for all of them.
 
 Why that is safe: what is counted inside is this worker's own, and is counted when an activation ends, before
 any of it is told. So what has passed a border is counted inside before the border's frontier can show it;
@@ -16,7 +16,7 @@ A change at a port is *silent* if no other worker's operator can wait for it: ev
 on its worker, and nothing there asks for times but outputs, which are served by the rule above. A worker may
 keep silent changes to itself until it has something else to tell, or for a moment. It tells everything or
 nothing, so each telling is a legal ``send_upd`` of the exchange protocol (``pointstamp.progress.broadcast``),
-and to keep something longer is no step at all. That it tells in the end is seen to by whoever drives it
+and to keep something longer is not a step. The driver of the worker makes sure that it reports in the end
 (``hold_no_longer``), and here after ``HELD_EXCHANGES_MAX`` times.
 """
 
@@ -94,7 +94,7 @@ def _readers(port: SourcePort, graph: OperatorGraph) -> list[Location] | None:
 def silent_ports(
     graph: OperatorGraph, routes: Routes, instances: Mapping[OperatorIndex, Instance]
 ) -> frozenset[Location]:
-    """The ports behind which everything stays on its worker, and no operator asks for times but outputs."""
+    """The ports downstream of which rows stay on their worker and only outputs need times."""
     loud: set[Location] = set()
     before: dict[Location, list[Location]] = {}
     for index, instance in instances.items():
@@ -121,7 +121,7 @@ def silent_ports(
 
 
 class OwnTails:
-    """What one worker counts inside the tails of its outputs; changed by that worker alone.
+    """The local counts of one worker inside the tails of its outputs.
 
     Outputs are handed over by whoever asks for ``frontier``, and not by a notification.
     """
@@ -152,7 +152,7 @@ class OwnTails:
                     counts.update(graph.domains[location].minimum(), 1)
         self._silent = silent_ports(graph, routes, instances)
         self.may_hold = may_hold
-        """Whether silent changes may be kept for a while; not where somebody watches other ports."""
+        """Whether silent changes may be delayed; False if other ports are watched."""
         self.is_fresh = True
         """Whether the frontier of an output may have moved since it was last set to False."""
         # What a worker does at its start is told at once.

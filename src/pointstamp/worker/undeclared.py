@@ -1,9 +1,9 @@
 """What an operator keeps without declaring it: noticed when its state is saved, and said once.
 
-Nobody can see inside an operator of somebody else, but what changed since it was made is easy to see: an
-attribute that was bound again, or a collection that has grown or shrunk. An operator that declares no state
-and has such an attribute will have forgotten it after a restart. It is a warning and not an error, because
-it may be a cache. What is changed deep inside an object goes unnoticed.
+A custom operator is opaque, but what changed since its creation is visible: an attribute that was bound
+again, or a collection that has grown or shrunk. An operator that declares no state and has such an attribute
+will have forgotten it after a restart. It is a warning and not an error, because it may be a cache. What is
+changed deep inside an object goes unnoticed.
 """
 
 import warnings
@@ -17,7 +17,7 @@ _PLAIN: Final = (bool, int, float, str, bytes, tuple, type(None))
 
 
 class Undeclared:
-    """Watches one operator without declared state; asked by whoever saves it."""
+    """Detects undeclared state of one operator."""
 
     def __init__(self, logic: Any, name: str) -> None:  # noqa: ANN401 - a plain object
         self._logic = logic

@@ -26,7 +26,7 @@ _GENERATED: Final = ("<frozen ", "<__array_function__ ")
 
 
 def user_line(error: BaseException) -> traceback.FrameSummary | None:
-    """The innermost line of the user's own code that an error went through; None where it went nowhere."""
+    """Return the innermost line of user code in an error's traceback; None if there is none."""
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [frame for frame in frames if _is_theirs(frame.filename)]
     return theirs[-1] if theirs else _called_by_us(frames)

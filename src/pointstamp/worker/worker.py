@@ -69,7 +69,7 @@ _INPUT: Final = NodeKind.INPUT  # to name a member of an enumeration takes Pytho
 
 
 class Worker:
-    """One of ``workers`` copies of a flow. Single-threaded: whoever drives it calls ``step``."""
+    """One of ``workers`` copies of a flow. Single-threaded: its driver calls ``step``."""
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class Worker:
     # Driving it.
 
     def kept(self) -> dict[str, KeptRows]:
-        """What its operators keep, by operator and what it is; asked between two steps."""
+        """Return the state sizes by operator and name; called between two steps."""
         return {
             f"{instance.name}: {what}": kept
             for instance in self.instances.values()
@@ -182,9 +182,9 @@ class Worker:
         }
 
     def take_rounds(self, through: int) -> dict[int, int]:
-        """The last round of a loop that this worker sent to, by epoch, up to one; they are forgotten then.
+        """Return and free the last round of a loop by epoch, up to an epoch.
 
-        Only a worker that takes snapshots counts them: somebody must take them, or they would grow.
+        Only a worker that takes snapshots counts them: without a reader they would grow.
         """
         taken = {epoch: last for epoch, last in self._rounds.items() if epoch <= through}
         self._rounds = {epoch: last for epoch, last in self._rounds.items() if epoch > through}
@@ -198,7 +198,7 @@ class Worker:
         return {name: at for name, at in latest.items() if isinstance(at, int)}
 
     def late_rows(self) -> dict[str, int]:
-        """How many rows were late by the watermark of a stream, by operator, as of its last snapshot."""
+        """The number of late rows by operator, as of its last snapshot."""
         late = {each.name: getattr(each.logic, "rows_late", None) for each in self.instances.values()}
         return {name: rows for name, rows in late.items() if isinstance(rows, int)}
 
@@ -250,7 +250,7 @@ class Worker:
 
     @property
     def is_holding(self) -> bool:
-        """Whether it keeps progress to itself that nobody waits for."""
+        """Whether it keeps progress to itself that no other worker waits for."""
         return self.tails is not None and self.tails.is_holding
 
     def send_own(self, name: str, rows: pa.RecordBatch) -> None:
@@ -268,11 +268,11 @@ class Worker:
 
     @property
     def tells_next(self) -> bool:
-        """Whether the next step tells progress, unless something arrives, and lets no operator act."""
+        """Whether the next step only sends progress, unless a message arrives."""
         return not self._active and self._silent_activations > 0
 
     def close(self) -> None:
-        """End the run; what is still held is forgotten."""
+        """End the run and drop all capabilities."""
         for instance in self.instances.values():
             instance.close()
 
@@ -473,7 +473,7 @@ class Worker:
         """Hold the first capability of every output, let operators start, and give up what none kept.
 
         What a restored operator holds, and what had been sent ahead, comes in place of the first capability
-        in one change: nobody can see progress in between.
+        in one change: no reader can see progress in between.
         """
         if self._log is not None:
             self._log.record(WorkerStarted(self.worker, self.workers))
@@ -527,8 +527,9 @@ class Worker:
             ]
             if not routes:
                 raise RecoveryError(
-                    f"operator '{instance.name}' had sent rows for epoch {ahead.time[0]} to {ahead.target} "
-                    "when it was saved, but is not connected to it any more. Connect the two again."
+                    f"operator '{instance.name}' had sent rows for epoch {ahead.time[0]} to "
+                    f"{ahead.target} when it was saved, but is no longer connected to it. Connect the two "
+                    "again."
                 )
             route, output = routes[0], instance.outputs[ahead.output]
             if (
@@ -537,9 +538,10 @@ class Worker:
                 and self._keeps_state(route.reader.operator)
             ):
                 raise RecoveryError(
-                    f"operator '{instance.name}' had sent rows for epoch {ahead.time[0]} to {ahead.target} "
-                    "without an exchange, but another number of workers saved them: nobody can say whose "
-                    "state they belong to. Start with as many workers as before, or put an exchange between."
+                    f"operator '{instance.name}' had sent rows for epoch {ahead.time[0]} to "
+                    f"{ahead.target} without an exchange, and a different number of workers saved them, "
+                    "so their owner is unknown. Start with as many workers as before, or add an exchange "
+                    "between the two."
                 )
             # It is sent again by the first capability, which is all that the worker holds at this moment.
             self._send_along(route, output, output.domain.minimum(), ahead.time, ahead.batch, changes)

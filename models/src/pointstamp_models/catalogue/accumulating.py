@@ -18,7 +18,7 @@ from pointstamp_models.spec.multiset import EMPTY, ZM, chain, count, covered, pl
 TWO_HOSTS: Final = (0, 1)
 """Two hosts with one worker each: both are roots, and worker 0 is the top."""
 ONE_HOST: Final = (0, 0)
-"""Worker 1 is no root, and worker 0 is its root and the top."""
+"""Worker 1 is not a root; worker 0 is its root and the top."""
 TWO_AND_ONE: Final = (0, 1, 1)
 """Workers 1 and 2 are on one host, of which worker 1 is the root."""
 

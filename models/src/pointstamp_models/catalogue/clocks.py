@@ -1,8 +1,8 @@
 """The clocks protocol before the judge: its published instances, and variants with one change each.
 
 The published counts are of plain states with two workers, an operation consuming at most one record; a
-step is counted once for each label, and an operation whose change is zero is no step. The V order
-(a < b, a < c) is there because a chain hides mistakes about incomparable points.
+step is counted once for each label, and an operation whose change is zero is not a step. The V order (a < b,
+a < c) is there because a chain hides mistakes about incomparable points.
 
 On a finite order the protocol ends by itself, so no run here continues for ever: liveness can fail only by
 stopping early, and cannot tell fairness of send_upd(w) from fairness of send_upd(w, P containing p). The

@@ -35,8 +35,8 @@ def on_loop(ops: int, workers: int = 2, times: tuple[int, ...] = (0, 1)) -> Comb
 class QuietWhileOperating(WholeBatchExchange):
     """Operations for ever, on finitely many states: one at a time, and of few capabilities.
 
-    An operation may start if everybody has heard of the one before and at most two capabilities exist. That
-    restricts operations only; nothing that fairness speaks of.
+    An operation may start if all workers have received the one before and at most two capabilities exist.
+    That restricts operations only; nothing that fairness speaks of.
     """
 
     def operations_left(self, state: ExchangeState) -> int | None:

@@ -27,7 +27,7 @@ class Recovering(Exchange):
     """The protocol started again by a recovery, while a message to worker 1 is on its way.
 
     Its views begin with b counted once, so that two operations cannot make a view negative; what must be
-    reachable instead is that the message from before arrives, is used up, and everybody learns it.
+    reachable instead is that the message from before arrives, is consumed, and all workers learn it.
     """
 
     def witnesses(self) -> Mapping[str, Invariant[ExchangeState]]:

@@ -9,8 +9,8 @@ rules, every stripped generation must end where the recovery restarted (lemmas B
 observation of the execution is mapped to one of the explanation, never going back (definition 5.6).
 
 Nothing here knows a particular model: what it needs is the protocol ``Recoverable``. It explains one
-execution that somebody gives it; that *every* execution has an explanation is what the checks of the
-catalogue ask, by giving it every execution of a small instance and many random ones of larger ones.
+execution that it is given; that *every* execution has an explanation is what the checks of the catalogue ask,
+by giving it every execution of a small instance and many random ones of larger ones.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence

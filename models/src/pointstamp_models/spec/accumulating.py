@@ -2,7 +2,7 @@
 
 This refines the exchange protocol (Brun et al. 2021, section 4) by the broadcast of Naiad (Murray et al.
 2013, section 3.3). Worker w tells all that it has to tell as one batch, which its root takes; a root sends
-what it has added up to the top, which adds up again and sends each sum to everybody. The root of a host is
+what it has added up to the top, which adds up again and sends each sum to all workers. The root of a host is
 its first worker; the top is worker 0. On the way down a sum passes the root of a host: two queues one after
 the other are a queue, so there is one from the top to each worker.
 
@@ -92,7 +92,7 @@ class Accumulating(Model[AccumulatingState]):
         return all(covered(self.order, view, point) for point, _ in held)
 
     def worker_may_hold(self, view: ZM, held: ZM) -> bool:
-        """Whether a worker that is no root may wait with these changes."""
+        """Whether a worker that is not a root may wait with these changes."""
         return self.is_covered(view, held)
 
     def root_may_hold(self, view: ZM, held: ZM) -> bool:
@@ -115,7 +115,7 @@ class Accumulating(Model[AccumulatingState]):
         return 0
 
     def hearers(self) -> Iterable[WorkerIndex]:
-        """Who gets the sums of the top: everybody."""
+        """The receivers of the top's sums: all workers."""
         return self.workers
 
     def on_telling(self, view: ZM, batch: ZM) -> ZM:
@@ -213,7 +213,7 @@ class Accumulating(Model[AccumulatingState]):
         return (*waiting, *state.up[w])
 
     def refines(self, before: AccumulatingState, label: Label, after: AccumulatingState) -> bool:
-        """Refines: a step here is no step, or one or more steps, of the exchange protocol."""
+        """Refines: a step here is zero or more steps of the exchange protocol."""
         exchange, there = self.exchange, self.abstract(before)
         kind = label[0]
         if kind == "tell":
@@ -231,7 +231,7 @@ class Accumulating(Model[AccumulatingState]):
     # Properties.
 
     def invariants(self) -> Mapping[str, Invariant[AccumulatingState]]:
-        """Those of the exchange protocol, of what a state stands for; and that nobody waits for ever."""
+        """Those of the exchange protocol, of what a state stands for; and that no worker waits for ever."""
         inherited: dict[str, Invariant[AccumulatingState]] = {
             name: partial(self._holds_there, invariant)
             for name, invariant in self.exchange.invariants().items()

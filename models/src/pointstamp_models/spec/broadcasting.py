@@ -115,7 +115,7 @@ class Broadcasting(Model[S]):
         return (part for size in range(1, len(changed) + 1) for part in combinations(changed, size))
 
     def recipients(self, w: WorkerIndex) -> Iterable[WorkerIndex]:
-        """Who gets a broadcast of w: everybody, w included."""
+        """The receivers of a broadcast of w: all workers, w included."""
         return self.workers
 
     def deliverable(self, queue: Queue) -> Iterable[int]:

@@ -54,7 +54,7 @@ def compose(first: Graph, second: Graph) -> Graph:
 
 
 class _ItselfOnly:
-    """The relation of a part, whose own Clock nobody asks for: Clock is a parameter."""
+    """The relation of a part, whose own Clock is not used: Clock is a parameter."""
 
     def above(self, pointstamp: Pointstamp) -> Iterable[Pointstamp]:
         return (pointstamp,)

@@ -138,7 +138,7 @@ class Exchange(Broadcasting[ExchangeState]):
         return state.ops - 1 if state.ops > 0 else None
 
     def may_drop(self, state: ExchangeState, w: WorkerIndex, operation: Operation) -> bool:
-        """Guard (ii): nobody drops what it does not own."""
+        """Guard (ii): a worker drops only what it owns."""
         caps = state.caps[w]
         return all(number <= count(caps, point) for point, number in operation.dropped)
 
@@ -249,7 +249,7 @@ class Exchange(Broadcasting[ExchangeState]):
         return super().may_stop(state) and not any(state.data)
 
     def caps_nonneg(self, state: ExchangeState) -> bool:
-        """CapsNonneg: nobody owns less than nothing, and so rec is not negative either."""
+        """CapsNonneg: no worker owns a negative count, and so rec is not negative either."""
         return all(map(nonnegative, state.caps)) and nonnegative(self.rec(state))
 
     def temp_justified(self, state: ExchangeState) -> bool:

@@ -7,8 +7,8 @@ propagate moves one worklist entry into imp and pushes on what that does to the 
 
 Kept by every step: imp and imp + work are never negative, and their sum is what the pointstamps here and
 the frontiers of the predecessors say (WorkSum). Not kept: in the middle of a propagation frontiers are
-neither safe nor monotone, so nobody may look. That propagation ends is proved nowhere; it comes from taking
-minimal times first, and is checked against a bound (Terminates).
+neither safe nor monotone, so it must not be read. That propagation ends is proved nowhere; it comes from
+taking minimal times first, and is checked against a bound (Terminates).
 
 The rules decide no schedule. The model of local propagation explores them alone, under every schedule; the
 combined tracker has one configuration per worker and runs propagate until no work is left.

@@ -14,7 +14,7 @@ Dropping all older messages at recovery stands for a generation number on each o
 
 A source has snapshotted an epoch by the step in which it leaves it. A held-back message stays in the inbox
 and lets later ones of its receiver's epoch pass, which is what a separate stash would come to. A failed node
-takes no step, but what it held still counts, because nobody retracts it.
+takes no step, but what it held still counts, because no worker retracts it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -8,7 +8,7 @@ does not ask whether its view is vacant inside, where others may be for long.
 
 Kept: what a worker has taken for done stays done (OwnPartKept). All else is the exchange protocol (Brun et
 al. 2021, section 4), whose steps are not changed. A worker sends all that it has to tell or nothing, when it
-likes: telling late is no step.
+likes: a late report is not a step.
 """
 
 from collections.abc import Iterable, Mapping

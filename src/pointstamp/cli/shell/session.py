@@ -14,10 +14,10 @@ from sqlglot import exp
 
 from pointstamp.cli.shell.stored import StoredTable, stored_table
 from pointstamp.dataflow import Dataflow
+from pointstamp.dataflow.table import Table
 from pointstamp.errors import FlowError
 from pointstamp.running.local import LocalRun
 from pointstamp.tables.kept.value import is_changes, rows_of_table
-from pointstamp.tables.table import Table
 from pointstamp.views.declaring import InputDeclaration
 from pointstamp.views.parts import check_parts
 from pointstamp.views.refusing import refused

@@ -150,7 +150,7 @@ export class FlowView {
       fact('frontier', frontier(now.frontier));
       if (node.kind !== 'input') {
         fact('rows waiting', count(now.waiting));
-        fact('batches under way to it', count(now.batches));
+        fact('batches in flight to it', count(now.batches));
         fact('rows in', `${count(now.in)} / s`);
       }
       if (node.kind !== 'output') fact('rows out', `${count(now.out)} / s`);

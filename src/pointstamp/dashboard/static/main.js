@@ -43,7 +43,7 @@ function drawTabs() {
   }, name));
   const apart = about.control ? make('span', { class: 'apart' },
     make('button', { id: 'savepoint', onclick: () => confirmed('Take a savepoint?', 'The whole state is saved now, and kept under this name until it is dropped.', 'Take it', 'savepoint', true) }, 'Savepoint'),
-    make('button', { id: 'stop', onclick: () => confirmed('Stop the query?', 'The epochs on their way are finished and published first. It can be started again from its checkpoint.', 'Stop it', 'stop', false) }, 'Stop')) : null;
+    make('button', { id: 'stop', onclick: () => confirmed('Stop the query?', 'The epochs in flight are finished and published first. It can be started again from its checkpoint.', 'Stop it', 'stop', false) }, 'Stop')) : null;
   at('tabs').replaceChildren(...buttons, ...(apart ? [apart] : []));
 }
 
@@ -95,7 +95,7 @@ function tell() {
   const rows = (moment.inputs ?? []).reduce((sum, each) => sum + (operatorOf(each.name)?.out ?? 0), 0);
   figures([
     ['epoch published', moment.published < 0 ? 'none' : count(moment.published)],
-    ['epochs on their way', count(Math.max(0, (moment.opened ?? -1) - moment.published))],
+    ['epochs in flight', count(Math.max(0, (moment.opened ?? -1) - moment.published))],
     ['rows/s in', moment.active ? count(rows) : '–'],
     ['workers', String(about.workers)],
     ['generation', String(moment.generation)],

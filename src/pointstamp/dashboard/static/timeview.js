@@ -79,7 +79,7 @@ export class TimeView {
     this.ticks.setAttribute('height', high);
     this.ticks.replaceChildren(...parts);
     const open = shown.filter((tick) => tick.published === null).length;
-    this.note.textContent = shown.length ? `${plural(shown.length, 'tick')} shown${shown.length < seen.length ? ', the last ones' : ''}; ${open ? `${count(open)} on their way` : 'all are published'}` : 'no tick in this time';
+    this.note.textContent = shown.length ? `${plural(shown.length, 'tick')} shown${shown.length < seen.length ? ', the last ones' : ''}; ${open ? `${count(open)} in flight` : 'all are published'}` : 'no tick in this time';
     this.ticks.setAttribute('aria-label', `Epochs: ${this.note.textContent}`);
   }
 

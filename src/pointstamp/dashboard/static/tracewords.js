@@ -46,7 +46,7 @@ export function heldList(mine, worker, ports, shown) {
 
 export function messagesList(state, ports, shown) {
   const entries = state.messages.filter((each) => shown(each.target)).map((each) => `${each.rows === null ? 'rows' : plural(each.rows, 'row')} of ${time(each.time)}, ${each.from === null ? '' : `worker ${each.from} `}to worker ${each.to}, for ${ports[each.target].name}`);
-  return list('Messages on their way', entries);
+  return list('Messages in flight', entries);
 }
 
 function list(title, entries) {

@@ -1,4 +1,4 @@
-"""What operators in arrays are made of: vertices and edges as numbers, many at a time.
+"""Building blocks for graph operators in arrays: slots, ids, edge indexes.
 
 ``vertices`` gives ids that are whole numbers their ``slots``, by which all arrays are indexed, with
 ``hashed_ids`` where they lie far apart, and ``ids`` does so for ids of any type. ``edge_index`` has edges by

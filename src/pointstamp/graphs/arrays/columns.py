@@ -1,4 +1,4 @@
-"""Columns of changes as arrays and back, for operators that work in arrays."""
+"""Convert columns of changes to arrays and back."""
 
 from collections.abc import Iterable
 from typing import Any, Final

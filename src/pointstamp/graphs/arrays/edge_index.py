@@ -1,4 +1,4 @@
-"""Edges by one of their ends, in order, in arrays: found by vertex, counted, added and taken away in batches.
+"""An index of edges by one end, in arrays, updated in batches.
 
 Rows lie in two runs, each in the order of (vertex, other end, length): a large one, and a small one of what
 came since. A change finds its row by bisection and counts it up or down where it stands; a row that is new
@@ -35,7 +35,7 @@ _SMALL_RUN_SHARE: Final = 8
 
 
 class EdgeIndex:
-    """How often each edge is there, by the vertex at one end of it; changed by whoever owns it."""
+    """Multiplicities of edges by one end vertex; changed by its owner."""
 
     def __init__(self, kind: npt.DTypeLike) -> None:
         self._runs = [no_edges(kind), no_edges(kind)]
@@ -56,7 +56,7 @@ class EdgeIndex:
         return before, before + by
 
     def of(self, vertices: Slots) -> FoundEdges:
-        """All edges of these vertices, each once however often it is there."""
+        """Return the distinct edges of these vertices."""
         large, small = self._runs
         found = edges_of(large, vertices.astype(np.int64))
         if not len(small.pair):

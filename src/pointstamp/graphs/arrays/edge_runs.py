@@ -1,4 +1,4 @@
-"""Edges in the order of (vertex, other end, length), as columns: how they are laid, merged and found.
+"""Sorted runs of edges as columns: build, merge and search them.
 
 A run is never changed but in how often its rows are there, which ``edge_index`` counts. Rows that are there
 no more are passed over, and left out where two runs are merged.
@@ -54,7 +54,7 @@ def no_edges(kind: npt.DTypeLike) -> EdgeRun:
 
 
 def merged_runs(one: EdgeRun, other: EdgeRun) -> EdgeRun:
-    """The rows of both that are there, in order."""
+    """Return the merged rows of both, in order, without cancelled ones."""
     pair, length, count = map(np.concatenate, zip(one, other, strict=True))
     there = np.flatnonzero(count)
     # Both parts are in order, and this merges them in one pass.
@@ -78,7 +78,7 @@ def _sorted(rows: EdgeRun, order: Slots) -> EdgeRun:
 
 
 def places_in(run: EdgeRun, pair: npt.NDArray[np.int64], length: Lengths) -> tuple[Slots, Slots]:
-    """Which of these edges the run has, and where each stands."""
+    """Return which of these edges the run contains, and their positions."""
     low, high = np.searchsorted(run.pair, pair), np.searchsorted(run.pair, pair, "right")
     rows = np.flatnonzero(low < high)
     low, high, wanted = low[rows], high[rows], length[rows]
@@ -92,7 +92,7 @@ def places_in(run: EdgeRun, pair: npt.NDArray[np.int64], length: Lengths) -> tup
 
 
 def edges_of(run: EdgeRun, vertices: npt.NDArray[np.int64]) -> FoundEdges:
-    """The rows of these vertices that are there."""
+    """Return the rows of these vertices."""
     begin, end = (
         np.searchsorted(run.pair, vertices << _BITS),
         np.searchsorted(run.pair, (vertices + 1) << _BITS),

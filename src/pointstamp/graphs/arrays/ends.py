@@ -1,4 +1,4 @@
-"""Who is named by edges that come and go, added up batch by batch before anybody counts the vertices.
+"""Accumulate the vertices that edges name, before they are counted.
 
 A graph names a vertex as often as it has ends there. Where ids are whole numbers, the ends of a batch are
 added up in arrays, so that what keeps the vertices is told of each once in a batch and not once for each end.
@@ -17,7 +17,7 @@ _ADDRESSES_PER_END_MAX: Final = 4
 
 
 def named_by(changes: ps.Stream, *, name: str) -> ps.Table:
-    """``id`` of both ends of edges, as often as they are there; the changes have ``src`` and ``dst``."""
+    """Return the ``id`` of both ends of edges, with multiplicities."""
     schema = pa.schema([("id", changes.schema.field("src").type), changes.schema.field(DIFF)])
     return ps.Table(changes.map_batches(_AddedUpEnds(schema), schema, name=name))
 

@@ -1,4 +1,4 @@
-"""Slots of ids that lie far apart: a hash table in arrays, by open addressing on the splitmix64 of each id.
+"""A hash table from sparse ids to slots, in arrays, with open addressing.
 
 Many ids enter at once. Of those that want one place one has it, and the others continue to the next, further
 away each time. Ids are never removed.
@@ -16,7 +16,7 @@ _PLACES_MIN: Final = 1_024
 
 
 class HashedIds:
-    """Which slot each id has that has entered; changed by the table of vertices that owns it."""
+    """A map from ids to slots; changed by the vertex table that owns it."""
 
     def __init__(self) -> None:
         self._keys: Ids = np.empty(0, np.int64)

@@ -1,4 +1,4 @@
-"""Ids of any key type to slots: which place in the arrays of an operator belongs to a vertex.
+"""Map ids of any key type to slots of the operator's arrays.
 
 Whole numbers are found by a ``VertexTable``, a whole array at a time. Ids of another type, such as text, are
 found one by one in a dictionary; this costs a tenth of a microsecond each, when they come and when they are
@@ -21,7 +21,7 @@ class IdSlots(Protocol):
 
     @property
     def count(self) -> int:
-        """How many ids have a slot."""
+        """The number of ids with a slot."""
         ...
 
     def slots_of(self, ids: pa.Array) -> Slots:

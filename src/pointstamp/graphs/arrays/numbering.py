@@ -1,4 +1,4 @@
-"""Numbers for ids of other types, given once, so that operators in arrays can take the graph.
+"""Assign integers to ids of other types, so that array operators apply.
 
 The worker that owns an id gives it a number when it comes, and takes it back when it goes; an id that comes
 again gets another one. Numbers lie close together: worker w of n gives every n-th, beginning with w. They say
@@ -28,7 +28,7 @@ def can_be_numbered(ids: pa.DataType) -> bool:
 
 
 def numbers_of(ids: ps.Table, *, name: str) -> ps.Table:
-    """``number`` and ``id`` of every id; each is there once."""
+    """Return ``number`` and ``id`` of every id, each once."""
     changes = ids.changes(name=f"{name}: ids")
     return ps.Table(ps.operator(name, GiveNumbers(changes.schema), ids=changes.exchange("id")))
 
@@ -43,7 +43,7 @@ def with_numbers(rows: ps.Table, numbers: ps.Table, *columns: str) -> ps.Table:
 
 
 def with_ids(found: ps.Table, numbers: ps.Table, *columns: str) -> ps.Table:
-    """What was found with the ids for the numbers in some columns."""
+    """Return the result with ids in place of numbers in some columns."""
     names = found.schema.names
     known = numbers.rename(known="id")
     for column in columns:
@@ -94,7 +94,7 @@ class GiveNumbers:
             context.send(made)
 
     def _next(self, count: int) -> np.typing.NDArray[np.int64]:
-        """So many numbers that nobody has."""
+        """How many numbers are free."""
         first = self._last + 1
         first += (self._worker - first) % self._workers
         numbers = first + self._workers * np.arange(count)

@@ -1,4 +1,4 @@
-"""Ids in their order, with numbers that lie in the same order.
+"""Order-preserving integers for ids.
 
 An id that comes gets a number between those of its neighbours. Where no number is left between them, ids
 around it get other numbers: as few as it takes until each has room beside it again (Itai, Konheim and Rodeh
@@ -17,7 +17,7 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 Values: TypeAlias = npt.NDArray[np.object_]
 
 _STEP: Final = 1 << 32
-"""How far numbers lie apart where nobody is on one side."""
+"""The distance between numbers at an end of the order."""
 _ROOM_MIN: Final = 1 << 8
 """How far they lie apart at least where they were given again."""
 _NUMBER_MAX: Final = 1 << 62
@@ -47,7 +47,7 @@ class OrderedIds:
         self.numbers: Numbers = np.empty(0, np.int64)
 
     def change(self, gone: Sequence[Any], come: Sequence[Any]) -> NumberChanges:
-        """Take ids away that are there and add others that are not; return which numbers change by that."""
+        """Remove and add ids; return the numbers that change."""
         places = np.searchsorted(self.ids, _values(gone))
         left, old = self.ids[places], self.numbers[places]
         ids, before = np.delete(self.ids, places), np.delete(self.numbers, places)

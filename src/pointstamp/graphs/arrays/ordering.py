@@ -1,4 +1,4 @@
-"""Numbers in the order of ids, for algorithms in arrays in which the order of ids decides ties.
+"""Integers in the order of ids, for algorithms that break ties by id.
 
 One worker has all ids; which one, the name of the operator decides. It gives each id a number when it comes
 (``ordered_ids``), and may have to give others to ids beside it: then the rows of these change, and with them
@@ -22,7 +22,7 @@ _HOME: Final = "home"
 
 
 def ordered_numbers_of(ids: ps.Table, *, name: str) -> ps.Table:
-    """``number`` and ``id`` of every id, each of which is there once; the lesser id has the lesser number."""
+    """Return ``number`` and ``id`` of every id, in the same order."""
     home = zlib.crc32(name.encode())
     at_one = ids.with_columns(name=f"{name}: brought together", home=ps.lit(home, "long"))
     changes = at_one.changes(name=f"{name}: ids")

@@ -1,4 +1,4 @@
-"""Slots: the numbers by which every array of a graph is indexed, and what is done with many of them at once.
+"""Slots, the indexes of all graph arrays, and bulk operations on them.
 
 Which of two ways is taken in ``distinct`` and ``order_of`` depends on sizes alone and shows in the cost only.
 """

@@ -1,4 +1,4 @@
-"""Vertex ids to slots: which place in the arrays belongs to a vertex, for any 64-bit ids.
+"""Map 64-bit vertex ids to slots.
 
 A slot is given to an id when it is first seen and never changes, so that every other array of a graph can be
 indexed by slot. Ids that lie close together are looked up by their own value; others by a hash table

@@ -1,4 +1,4 @@
-"""Who belongs together more than others: labels, cores, and how close neighbours are.
+"""Communities: label propagation, core numbers and clustering coefficients.
 
 ``cdlp`` is a loop around the operator of ``voting``, which keeps ``round_labels``, by counting ``votes``;
 ``saving`` says how these are saved. ``k_core`` goes by an operator that has the whole graph, or by a loop of

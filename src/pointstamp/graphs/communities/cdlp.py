@@ -1,4 +1,4 @@
-"""Communities by label propagation, as LDBC Graphalytics defines it: synchronous, with ties decided.
+"""Community detection by label propagation, as LDBC Graphalytics defines it.
 
     flow.output("communities", graphs.cdlp(graph, rounds=10))      # id, label
 
@@ -29,7 +29,9 @@ def cdlp(graph: Graph, *, rounds: int = 10) -> Table:
     vertices with edges both ways each counts twice for the other. A vertex without edges keeps its label.
     """
     if rounds < 0:
-        raise FlowError(f"cdlp needs a number of rounds from 0 on, and was given {rounds!r}.")
+        raise FlowError(
+            f"cdlp: rounds must be an integer of 0 or more, got {rounds!r}. Give a number of rounds."
+        )
     if graph.needs_numbers:
         return graph.by_ordered_id(cdlp(graph.in_order, rounds=rounds), "id", "label")
     beside = _beside(graph)
@@ -50,8 +52,8 @@ def _voted(graph: Graph, beside: Table, rounds: int) -> Table:
     links = beside.changes(name="links")
     if links.loops:
         raise FlowError(
-            f"cdlp of {graph}, which is in loop '{links.loops[-1]}': labels go from epoch to epoch, and in a "
-            "loop there are rounds as well. Leave the loop first."
+            f"cdlp of {graph}: the graph must be outside of loops, got one in loop '{links.loops[-1]}'. "
+            "Leave the loop first."
         )
     logic = CountVotes(rounds)
     with links.loop("label propagation") as loop:

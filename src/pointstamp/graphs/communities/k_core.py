@@ -1,4 +1,4 @@
-"""Core numbers: the greatest k such that a vertex lies in a part in which each has k neighbours in the part.
+"""Core numbers: the greatest k for which a vertex belongs to the k-core.
 
 Outside loops, with numbers for ids of other types, they are kept by an operator in arrays (``whole.shells``).
 Otherwise they are a loop of tables.

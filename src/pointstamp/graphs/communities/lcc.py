@@ -1,4 +1,4 @@
-"""The local clustering coefficient: how many of the edges that could be among neighbours are there.
+"""The local clustering coefficient of each vertex.
 
 LDBC Graphalytics' LCC: the neighbours of a vertex are those beside it in either direction, without itself; of
 n neighbours, n (n - 1) edges could lead from one to another, and those that are there count once each.

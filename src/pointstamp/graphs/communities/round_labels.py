@@ -1,4 +1,4 @@
-"""Labels of vertices in every round of label propagation, in arrays, and the links by which they vote.
+"""Labels of all rounds of label propagation, and the links that vote.
 
 It has the vertices of a worker and their neighbours, and takes epochs and their rounds in order.
 """
@@ -84,7 +84,7 @@ class RoundLabels:
         return self._links.along(changed, np.ones(len(changed), np.int64))[0]
 
     def told(self, now: int, changed: Slots) -> tuple[Ids, Ids, Numbers]:
-        """Who hears of whom which label of a round: of those that changed, and new neighbours of all."""
+        """Return the label messages of a round: changed labels, and all labels for new neighbors."""
         at, to, _ = self._links.of(changed)
         speakers = np.concatenate((changed[at], self._added.src))
         listeners = np.concatenate((to, self._added.dst))
@@ -92,7 +92,7 @@ class RoundLabels:
         return ids[listeners], ids[speakers], self._labels[now, speakers]
 
     def take_report(self) -> tuple[Ids, Numbers, Numbers]:
-        """What has changed since the last report: ids, labels, and whether each is there now or was."""
+        """Return the changes since the last report: ids, labels, and insertions or deletions."""
         count = self._vertices.count
         label, before = self._labels[-1, :count], self._shown[:count]
         is_there, was_there = self._is_there[:count] > 0, self._was_there[:count] > 0

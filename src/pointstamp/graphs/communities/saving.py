@@ -1,4 +1,4 @@
-"""Labels and links as they are saved, and as a worker that continues finds them.
+"""Save and restore labels and links of label propagation.
 
 The labels of a worker's vertices and of their neighbours are saved: where as many workers continue, each gets
 its own back, and where there are more or fewer all get all, of which those by the owners count.
@@ -18,7 +18,7 @@ LINKS: Final = pa.schema([("src", pa.int64()), ("dst", pa.int64()), ("diff", pa.
 
 
 def piece_of_labels(ids: Ids, is_there: Numbers, labels: Numbers, *, is_whole: bool) -> Piece:
-    """Vertices, whether each is there and is this worker's, and its labels, a row for each round."""
+    """Saved vertices: presence, ownership, and labels by round."""
     columns = {"id": ids, "is_there": is_there}
     columns |= {f"label {now}": labels[now] for now in range(1, len(labels))}
     return Piece(pa.table(columns), (), ("id",), is_whole)
@@ -38,7 +38,7 @@ def saved_labels(table: pa.Table, rounds: int) -> Iterator[tuple[pa.Array, Numbe
 
 
 def own_ids(table: pa.Table, worker: int, workers: int) -> pa.Array:
-    """The vertices that are there and belong to a worker."""
+    """Return the present vertices of a worker."""
     own = table.filter(pa.array(table["is_there"].to_numpy() > 0)).select(["id"])
     mine = saved.owners(own, ("id",), workers) == worker
     return own["id"].filter(pa.array(mine)).combine_chunks()

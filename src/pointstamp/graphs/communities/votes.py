@@ -1,4 +1,4 @@
-"""Who has the most votes: the most frequent label of each voter, and of several the least."""
+"""Count votes: the most frequent label of each voter, the least of several."""
 
 import numpy as np
 

@@ -1,9 +1,9 @@
-"""The operator of label propagation: it lets vertices vote round by round, and reports each epoch.
+"""The label propagation operator: votes round by round, output by epoch.
 
 A vertex votes again in round i if its links have changed, or the label of a neighbour in the round before;
-its neighbours hear of the new label in the next round. Who is linked to whom is the same in both directions,
-so the links by which a vertex hears are those along which it tells. Labels are a function of the graph as it
-is now (``round_labels``), so nothing in them depends on the past.
+its neighbors receive the new label in the next round. Links are the same in both directions, so the links by
+which a vertex hears are those along which it tells. Labels are a function of the graph as it is now
+(``round_labels``), so nothing in them depends on the past.
 
 A worker knows the labels of its vertices and of their neighbours.
 """
@@ -25,7 +25,7 @@ _LABELS: Final = pa.schema([("id", pa.int64()), ("label", pa.int64()), ("diff", 
 
 
 class CountVotes:
-    """Takes changes of ``ids`` and ``links``; sends ``again``, what neighbours hear, and ``labels``."""
+    """Takes changes of ``ids`` and ``links``; emits ``again`` (messages to neighbors) and ``labels``."""
 
     takes_times_in_order = True
 

@@ -1,4 +1,4 @@
-"""What hangs together: components, and the lightest edges that connect them.
+"""Connected components and minimum spanning forests.
 
 ``wcc`` goes by the operator of searches, by ``growing`` where edges are only added, or by ``spreading``, a
 loop of tables; ``scc`` and ``spanning_forest`` go by an operator that has the whole graph, or by such a loop.

@@ -1,4 +1,4 @@
-"""The operator that makes facts of edges: pairs of ids in one component, checked where they come in."""
+"""The operator that validates edges and turns them into pairs of ids."""
 
 from typing import Final
 
@@ -27,9 +27,9 @@ class EdgesToPairs:
         for name, column in zip((self._src, self._dst), ends, strict=True):
             if column.null_count:
                 raise SchemaError(
-                    f"operator '{context.operator}': column '{name}' must name a vertex in every row, but is "
-                    f"null in {column.null_count} of {batch.num_rows} rows of epoch {context.epoch}. Filter "
-                    "such rows out, or give the vertex a number."
+                    f"operator '{context.operator}': column '{name}' must name a vertex in every row, got "
+                    f"null in {column.null_count} of {batch.num_rows} rows of epoch {context.epoch}. "
+                    "Filter such rows out, or number the vertex."
                 )
         if self._diff is not None:
             self._check_added(context, batch)
@@ -43,8 +43,8 @@ class EdgesToPairs:
         if refused.num_rows:
             first = refused.slice(0, 1).to_pylist()[0]
             raise FlowError(
-                f"operator '{context.operator}': edges can only be added, but in epoch {context.epoch} the "
-                f"edge from {first[self._src]} to {first[self._dst]} has '{self._diff}' "
-                f"{first[self._diff]} ({refused.num_rows} such rows). For a graph that loses edges, begin a "
-                "new run with those that are left."
+                f"operator '{context.operator}': edges can only be inserted, but in epoch {context.epoch} "
+                f"the edge from {first[self._src]} to {first[self._dst]} has '{self._diff}' "
+                f"{first[self._diff]} ({refused.num_rows} such rows). For a graph that loses edges, use "
+                "ps.graphs.Graph."
             )

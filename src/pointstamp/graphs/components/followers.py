@@ -1,4 +1,4 @@
-"""Labels as they are saved, and who follows those that a worker owns when it continues with them."""
+"""Save and restore labels with the vertices that follow them."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ def followers_of(labels: Pairs, members: pa.Table, worker: int, workers: int) ->
     """One member of each label of mine for each other worker that has any.
 
     Among the members are some of labels of others, where the same workers continue and each has what it
-    saved, and some of labels that are none any more, for nobody says when a follower is forgotten.
+    saved, and some of labels that are none any more, because no message reports when a follower is freed.
     """
     pairs = pairs_of(members)
     still = np.isin(pairs.other, labels.vertex[labels.vertex == labels.other])

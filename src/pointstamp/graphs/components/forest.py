@@ -1,4 +1,4 @@
-"""What one worker knows of the components of a graph, and whom it has to tell about what it learns.
+"""A worker's union-find forest, and the messages that keep it consistent.
 
 A *fact* is a pair of ids (vertex, other) that lie in one component, brought to the worker that owns the
 vertex. The forest joins everything that its facts connect and labels each set with its least id. Three kinds
@@ -9,7 +9,7 @@ of ids are in a set:
 - *followers*: one vertex of another worker for each worker that has vertices with a label of mine.
 
 Whenever the label of a set becomes less, those that lost theirs are told: mine here and now, strangers and
-followers by a fact, after which they are forgotten, for their owners know more. Who comes to have a label
+followers by a fact, after which they are forgotten, for their owners know more. A vertex that gets a label
 that is a stranger follows it: it sends its owner the fact (label, one of mine). So facts with ``other`` less
 than ``vertex`` say that something is less, and facts with a greater one ask to be told when it becomes less.
 A label that is not the last word is answered with a lesser one, by owner after owner; since all of them do
@@ -39,7 +39,7 @@ from pointstamp.graphs.components.pairs import NO_PAIRS, Pairs
 
 
 class SavedForest(NamedTuple):
-    """What a forest keeps, or what has changed of it."""
+    """The state of a forest, or its changes."""
 
     labels: Pairs
     """Mine, with their labels."""

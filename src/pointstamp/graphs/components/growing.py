@@ -1,4 +1,4 @@
-"""Connected components of a graph that grows: for every epoch the vertices whose component has changed.
+"""Connected components of a graph to which edges are only added.
 
     edges = flow.input("edges", "src long, dst long")
     flow.output("components", connected_components(edges))        # vertex long, component long
@@ -9,7 +9,7 @@ the components of the edges of epochs 0 to e.
 
 The flow is one loop around one operator. A worker owns the vertices that hash to it and joins what it can by
 itself, whole epochs of edges at a time (``forest``); what concerns vertices of others goes round, by owner,
-until nobody has anything to tell. With one worker that is never; with several the rounds grow with the
+until no worker has anything to send. With one worker that is never; with several the rounds grow with the
 logarithm of the longest path between labels, not with its length.
 
 Epochs may overlap on the way in, but the labels have one version, so the operator takes them one after the
@@ -56,11 +56,12 @@ def connected_components(
 def _added_edges(edges: Table) -> Stream:
     if not edges.only_appends:
         raise FlowError(
-            f"connected_components of {edges}: edges can be taken away from this table again, and labels "
-            "that were joined cannot be told apart. Give a table that only grows, or spread the least vertex "
-            "along the edges by iterate, which can: labels.iterate(lambda x, labels, edges: x.join(edges, "
-            "{'vertex': 'src'}).select(vertex=ps.col('dst'), component=ps.col('component')).union(labels)"
-            ".reduce('vertex', component=ps.min('component')), labels, edges)."
+            f"connected_components of {edges}: edges of this table can be deleted, and joined labels "
+            "cannot be separated. Give a table that only grows, or propagate the least vertex along the "
+            "edges with iterate: labels.iterate(lambda x, labels, edges: x.join(edges, "
+            "{'vertex': 'src'}).select(vertex=ps.col('dst'), "
+            "component=ps.col('component')).union(labels).reduce('vertex', "
+            "component=ps.min('component')), labels, edges)."
         )
     return edges.appended(name="edges that are added")
 
@@ -68,15 +69,15 @@ def _added_edges(edges: Table) -> Stream:
 def _check_stream(edges: Stream, src: str, dst: str, diff: str | None) -> None:
     if edges.loops:
         raise FlowError(
-            f"connected_components was given {edges}, which is in loop '{edges.loops[-1]}'; it goes from "
-            "epoch to epoch, and in a loop there are rounds as well. Leave the loop first."
+            f"connected_components of {edges}: the edges must be outside of loops, got a stream in loop "
+            f"'{edges.loops[-1]}'. Leave the loop first."
         )
     for name in (src, dst, *(() if diff is None else (diff,))):
         found = edges.schema.field(name).type if edges.schema.names.count(name) == 1 else None
         if found is None or not pa.types.is_signed_integer(found):
             what = "not among them" if found is None else f"of type {found}"
             raise SchemaError(
-                f"connected_components of {edges} needs whole numbers (long) in column '{name}', which is "
-                f"{what}; the columns are {', '.join(map(repr, edges.schema.names))}. Name the columns with "
-                "src=, dst= and diff=, or number the vertices first."
+                f"connected_components of {edges} needs integers (long) in column '{name}', which is {what}; "
+                f"the columns are {', '.join(map(repr, edges.schema.names))}. Name the columns with src=, "
+                "dst= and diff=, or number the vertices first."
             )

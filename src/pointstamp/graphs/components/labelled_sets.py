@@ -1,4 +1,4 @@
-"""The labelled sets of a forest, in slots: which label each vertex has, and how sets become one.
+"""Labelled disjoint sets in slots, and their union.
 
 Each set is labelled with its least id. Mine are the vertices that this worker owns; strangers and followers
 belong to others, and leave their set when their label becomes less (``forest`` says why).
@@ -19,7 +19,7 @@ _NO_SLOTS: Final[Slots] = np.empty(0, np.intp)
 
 
 class JoinedSets(NamedTuple):
-    """What followed from joining sets, in slots."""
+    """The result of a union of sets, in slots."""
 
     forgotten: Slots
     """Strangers and followers that lost their label and are no longer in a set,"""
@@ -52,7 +52,7 @@ class LabelledSets:
         """Mine that are new or have another label, since this was last taken away."""
 
     def slots_of(self, ids: Ids) -> Slots:
-        """The slots of ids; new ones are sets of their own."""
+        """Return the slots of ids; new ids become singleton sets."""
         before = self.vertices.count
         slots = self.vertices.slots_of(ids)
         count = self.vertices.count

@@ -1,4 +1,4 @@
-"""The operator of components that grow: it keeps a forest, and takes epochs one after the other.
+"""The operator of growing components: a forest, updated epoch by epoch.
 
 Epochs may overlap on the way in, but the labels have one version. So the operator keeps what comes for a
 time, with the capabilities to act on it (Brun et al. 2021, section 4), until that time is complete and so is
@@ -78,8 +78,8 @@ class LeastLabels:
             return
         if not isinstance(context.epoch, int):
             raise FlowError(
-                f"operator '{context.operator}' needs epochs, which come one after the other, and this flow "
-                f"has times of its own, such as {context.epoch!r}. Use a flow without 'times'."
+                f"operator '{context.operator}' needs epochs, which are totally ordered, but this flow "
+                f"has custom times, such as {context.epoch!r}. Use a flow without 'times'."
             )
         again, labels = context.retain(output="again"), context.retain(output="labels")
         self._waiting[context.time] = _WaitingEdges(again, labels, [batch])

@@ -1,9 +1,9 @@
-"""Who belongs to a root: for each root its members, in chains of segments of one long array.
+"""The members of each root, in chained segments of one array.
 
 Joining two sets must not touch the members of the one that keeps its root, or a large component would be
 copied for every small one that it swallows. So a root has a chain of segments, and what joins it becomes one
 segment more. When a root ends, its members are taken out whole; they are about to be told their new root, so
-that reading them is no extra cost. What was taken out stays behind as garbage until it outweighs the rest.
+that reading them costs nothing extra. What was taken out stays behind as garbage until it outweighs the rest.
 
 Invariant: a root's chain holds what was added to it since it was last taken, each as often as it was added.
 The root itself is not in its chain.

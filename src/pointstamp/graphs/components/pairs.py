@@ -1,4 +1,4 @@
-"""Two columns of ids: what workers tell each other of components, and what they save."""
+"""Pairs of ids as columns: messages between workers, and saved state."""
 
 from typing import Final, NamedTuple
 

@@ -1,4 +1,4 @@
-"""Labels that replace each other as a table: the old label of a vertex is retracted when it changes."""
+"""Vertex labels as a table that retracts the old label of a vertex."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Final

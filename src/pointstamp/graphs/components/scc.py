@@ -1,4 +1,4 @@
-"""Strongly connected components: which vertices lead to each other.
+"""Strongly connected components.
 
 Outside loops, with numbers for ids of other types, they are kept by an operator in arrays (``whole.parts``).
 Otherwise they are a loop of tables.

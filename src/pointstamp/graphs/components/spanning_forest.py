@@ -1,4 +1,4 @@
-"""The minimum spanning forest: the lightest edges that connect whatever is connected.
+"""The minimum spanning forest.
 
 Boruvka (1926): every component of the forest so far takes the lightest edge that leaves it, until none does.
 Edges are ordered by weight and then by their ends, so no two are equally light, and there is one answer.
@@ -28,7 +28,7 @@ def minimum_spanning_forest(graph: Graph) -> ps.Table:
     """``src``, ``dst`` and ``weight`` of the edges of the forest; ``src`` is the lesser end."""
     if graph.weight is None:
         raise FlowError(
-            f"the minimum spanning forest of {graph} needs weights. Name their column with "
+            f"minimum_spanning_forest of {graph}: the edges have no weights. Name their column with "
             "Graph(..., weight='km')."
         )
     if graph.needs_numbers:
@@ -60,8 +60,8 @@ def _weighed_by(weight: str, pairs: pa.RecordBatch) -> pa.RecordBatch:
     if not pc.all(pc.fill_null(is_number, False), min_count=0).as_py():
         first = pairs.filter(pc.invert(pc.fill_null(is_number, False))).slice(0, 1).to_pylist()[0]
         raise FlowError(
-            f"a minimum spanning forest needs a weight for every edge, and the edge between {first[SRC]!r} "
-            f"and {first[DST]!r} has {first[weight]}. Filter such edges out, or give them a weight."
+            f"minimum_spanning_forest: every edge needs a weight, but the edge between {first[SRC]!r} and "
+            f"{first[DST]!r} has {first[weight]}. Filter such edges out, or give them a weight."
         )
     return pairs
 

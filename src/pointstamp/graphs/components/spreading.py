@@ -1,4 +1,4 @@
-"""The least id that leads to each vertex, as a loop of tables: labels that spread along links.
+"""The least id that reaches each vertex, as a loop of tables.
 
 In round i the label of a vertex is the least id from which at most i links lead to it.
 """

@@ -1,4 +1,4 @@
-"""Weakly connected components: which vertices hang together if edges lead both ways.
+"""Weakly connected components.
 
 A component is named by its least vertex. LDBC Graphalytics takes every labeling in which two vertices have
 the same label if and only if a path connects them; this is one, and always the same.

@@ -1,4 +1,4 @@
-"""GraphFrames' names for graphs of DataFrames; loaded when asked for, because it needs PySpark.
+"""The GraphFrames API for graphs of DataFrames; imported on demand, since it needs PySpark.
 
 ``graphframe`` has the class, which runs flows by ``running``, gives results the ``columns_of`` GraphFrames,
 has ``ranks_of`` a graph by ``ranking``, and leaves joins and groups to Spark: ``parts``, made of

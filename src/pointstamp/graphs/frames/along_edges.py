@@ -1,4 +1,4 @@
-"""What Spark does by itself with the edges of a graph: degrees, messages, and the paths of a search."""
+"""Degrees, messages and search paths, computed by Spark alone."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -57,14 +57,14 @@ def aggregated(
         if message is not None:
             sent.append(triplets.select(sql.col(end)[ID].alias(ID), _column(message).alias(_MESSAGE)))
     if not sent:
-        raise FlowError("aggregateMessages needs sendToSrc, sendToDst or both: what is sent to which end.")
+        raise FlowError("aggregateMessages: no message was defined. Give sendToSrc, sendToDst or both.")
     messages = sent[0] if len(sent) == 1 else sent[0].unionAll(sent[1])
     asked = [aggregates] if isinstance(aggregates, str | Column) else list(aggregates)
     return messages.groupBy(ID).agg(*map(_column, asked))
 
 
 def counted(ids: DataFrame, name: str) -> DataFrame:
-    """How often each ``id`` is there."""
+    """Count the rows of each ``id``."""
     return ids.groupBy(ID).agg(sql.count("*").cast("int").alias(name))
 
 

@@ -1,4 +1,4 @@
-"""The columns that GraphFrames has for results: labels, maps of distances, structs of motifs."""
+"""Convert results to the columns that GraphFrames defines."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ from pointstamp.graphs.graph import ID
 
 
 def labelled(vertices: DataFrame, made: DataFrame, column: str) -> DataFrame:
-    """The vertices with a label each, as a long: an id, or the place of an id that is no number."""
+    """Return the vertices with a label each, as a long: an integer id, or the rank of any other id."""
     if isinstance(vertices.schema[ID].dataType, IntegralType):
         made = made.withColumn(column, sql.col(column).cast("long"))
     else:
@@ -34,6 +34,6 @@ def with_distances(vertices: DataFrame, paths: DataFrame) -> DataFrame:
 
 
 def as_struct(name: str, columns: Iterable[str]) -> Column:
-    """What has a name in a motif, of its columns, which are ``name.column``."""
+    """Return the names of a motif in its columns ``name.column``."""
     fields = [sql.col(f"`{name}.{column}`").alias(column) for column in columns]
     return sql.struct(*fields).alias(name)

@@ -1,4 +1,4 @@
-"""GraphFrame: a graph of two DataFrames, with the methods and columns of GraphFrames, run as flows on Spark.
+"""GraphFrame: the methods and columns of GraphFrames, run as flows on Spark.
 
     from pointstamp.graphs import GraphFrame                       # instead of graphframes
 
@@ -57,7 +57,7 @@ class GraphFrame(RanksOfGraph):
 
     @property
     def pregel(self) -> Pregel:
-        """A program for vertices in rounds, to be said step by step and run."""
+        """Return a builder of a vertex program."""
         return Pregel(self)
 
     def shortestPaths(self, landmarks: Iterable[Key]) -> DataFrame:  # noqa: N802 - GraphFrames' name

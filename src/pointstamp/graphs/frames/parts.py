@@ -1,4 +1,4 @@
-"""What Spark does by itself with a graph of two DataFrames: degrees, messages and parts of it.
+"""Degrees, triplets and subgraphs of a GraphFrame, computed by Spark alone.
 
 These are the methods of ``GraphFrame`` that are joins, groups and filters; it has those that go in rounds.
 """
@@ -22,8 +22,8 @@ class PartsOfGraph:
             for name in wanted:
                 if name not in frame.columns:
                     raise SchemaError(
-                        f"a GraphFrame's {what} need the column '{name}', and have "
-                        f"{', '.join(frame.columns)}. Rename the one that it is."
+                        f"GraphFrame: {what} need a column '{name}', got {', '.join(frame.columns)}. "
+                        f"Rename the matching column to '{name}'."
                     )
         self._vertices = v
         self._edges = e

@@ -1,4 +1,4 @@
-"""GraphFrames' builder of vertex programs: what is sent along edges, and what vertices make of it, in rounds.
+"""The GraphFrames builder of vertex programs.
 
     ranks = (
         g.pregel.setMaxIter(5)
@@ -41,9 +41,12 @@ class Pregel:
         self._aggregate: Column | None = None
 
     def setMaxIter(self, value: int) -> Self:  # noqa: N802 - GraphFrames' name
-        """How many rounds there are; 10, if nothing is said."""
+        """Set the maximum number of rounds; default: 10."""
         if value < 1:
-            raise FlowError(f"pregel needs a number of rounds from 1 on, and setMaxIter was given {value!r}.")
+            raise FlowError(
+                f"pregel: setMaxIter needs a number of rounds of 1 or more, got {value!r}. "
+                "Give a larger number."
+            )
         self._rounds = value
         return self
 
@@ -68,24 +71,24 @@ class Pregel:
         """
         if colName in self._columns or colName in self._graph.vertices.columns:
             raise FlowError(
-                f"pregel: withVertexColumn was given '{colName}', and vertices have a column of that name. "
-                "Name the new one otherwise."
+                f"pregel: withVertexColumn cannot add '{colName}', because vertices already have a column "
+                "of that name. Give another name."
             )
         self._columns[colName] = (initialExpr, updateAfterAggMsgsExpr)
         return self
 
     def sendMsgToSrc(self, msgExpr: Column) -> Self:  # noqa: N802, N803 - GraphFrames' names
-        """What each edge sends to its source, of ``Pregel.src``, ``dst`` and ``edge``; null is not sent."""
+        """Define the message to an edge's source, of ``Pregel.src``, ``dst``, ``edge``; null sends none."""
         self._sent.append((SRC, msgExpr))
         return self
 
     def sendMsgToDst(self, msgExpr: Column) -> Self:  # noqa: N802, N803 - GraphFrames' names
-        """What each edge sends to where it leads, as above."""
+        """Define the message to an edge's destination, likewise."""
         self._sent.append((DST, msgExpr))
         return self
 
     def aggMsgs(self, aggExpr: Column) -> Self:  # noqa: N802, N803 - GraphFrames' names
-        """What becomes of the messages to one vertex: an aggregate of ``Pregel.msg()``."""
+        """Define the aggregate of the messages to one vertex, over ``Pregel.msg()``."""
         self._aggregate = aggExpr
         return self
 
@@ -93,7 +96,8 @@ class Pregel:
         """The vertices after the last round, with their columns and the new ones."""
         if not self._columns or not self._sent or self._aggregate is None:
             raise FlowError(
-                "pregel needs withVertexColumn, sendMsgToSrc or sendMsgToDst, and aggMsgs before it is run."
+                "pregel: withVertexColumn, sendMsgToSrc or sendMsgToDst, and aggMsgs are all required. "
+                "Call them before run()."
             )
         given = self._graph.vertices
         begin = {name: each[0] for name, each in self._columns.items()}

@@ -1,4 +1,4 @@
-"""Ranks as GraphFrames has them: of all vertices, as seen from one, and as seen from each of several."""
+"""PageRank in its GraphFrames variants: global, personalized, parallel."""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -25,7 +25,7 @@ def allowed(tolerance: float) -> float:
 
 
 def ranked(source: Key | None, damping: float, tolerance: float, graph: Graph) -> Table:
-    """``id`` and ``rank``; the ranks of all add up to the number of vertices, those from a source to one."""
+    """Return ``id`` and ``rank``; ranks sum to the number of vertices, personalized ranks to one."""
     if source is None:
         return pagerank(graph, damping=damping, tolerance=tolerance, sums_to="vertices")
     return personalised_pagerank(graph, source, damping=damping, tolerance=tolerance, sums_to="one")

@@ -1,4 +1,4 @@
-"""Ranks of a graph of two DataFrames, and how an algorithm is run on its ids.
+"""Run PageRank on the ids of a graph of two DataFrames.
 
 These are the methods of ``GraphFrame`` that give vertices their ranks, and edges their shares of them.
 """
@@ -39,7 +39,7 @@ class RanksOfGraph(PartsOfGraph):
         Ranks add up to the number of vertices, and with a ``sourceId`` to one.
         """
         if (maxIter is None) == (tol is None):
-            raise FlowError("pageRank needs maxIter or tol, and not both.")
+            raise FlowError("pageRank: expected either maxIter or tol. Give exactly one of them.")
         damping, tolerance = 1 - resetProbability, TOLERANCE_OF_ITERATIONS if tol is None else allowed(tol)
         ranks = self._run("pageRank", partial(ranked, sourceId, damping, tolerance))
         return self._with_ranks(ranks.withColumnRenamed("rank", "pagerank"))
@@ -56,7 +56,10 @@ class RanksOfGraph(PartsOfGraph):
         """
         sources = list(sourceIds or ())
         if not sources or maxIter is None:
-            raise FlowError("parallelPersonalizedPageRank needs sourceIds, one or more, and maxIter.")
+            raise FlowError(
+                "parallelPersonalizedPageRank: sourceIds and maxIter are required. Give one "
+                "source id or more, and maxIter."
+            )
         ranks = self._run("pageRanks", partial(ranked_from_each, sources, 1 - resetProbability))
         return self._with_ranks(side_by_side(ranks, len(sources)))
 

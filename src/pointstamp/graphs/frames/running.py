@@ -1,4 +1,4 @@
-"""An algorithm of tables, run on DataFrames of vertices and edges as one Spark job."""
+"""Run a table algorithm on DataFrames as one Spark job."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeAlias

@@ -1,4 +1,4 @@
-"""Ways through a graph: how far it is to each vertex, and what can be reached.
+"""Paths: distances, breadth-first search and reachability.
 
 ``bfs``, ``sssp`` and ``reachable`` go by ``nearest``, which is a loop of tables or, by ``searching``, the
 operator of ``phases``. Its ``ways`` take ``step_changes`` and keep ``way_keys``, and pass these on by

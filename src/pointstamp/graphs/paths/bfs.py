@@ -1,4 +1,4 @@
-"""Breadth-first search: how many edges away each vertex is from the nearest source.
+"""Breadth-first search: the number of edges to the nearest source.
 
 LDBC Graphalytics' BFS, of which this has the vertices that are reached; all others are infinitely far away.
 Edges are followed from ``src`` to ``dst``, or both ways where they have no direction. Edges that are there
@@ -15,7 +15,7 @@ from pointstamp.graphs.paths.saved_ways import DISTANCE
 
 
 def bfs(graph: Graph, source: ps.Table | Iterable[Key] | Key) -> ps.Table:
-    """``id`` and ``level`` of every vertex that can be reached: 0 for the source, 1 for those beside it.
+    """Return ``id`` and ``level`` of every reachable vertex: 0 for the source, 1 for its neighbors.
 
     ``source`` is an id, several ids, or a table of ``id``; with several the nearest counts. One that is no
     vertex of the graph is not there.

@@ -1,4 +1,4 @@
-"""The least distance of every vertex from where a search begins: by an operator in arrays, or as a loop.
+"""The least distance of each vertex from the sources, by arrays or a loop.
 
 Where ids are whole numbers, and outside loops, it is the operator of ``searching``. Otherwise it is a loop of
 tables (Bellman and Ford), which takes ids of every type and continues inside other loops.
@@ -31,7 +31,7 @@ def nearest(starts: ps.Table, steps: ps.Table, *, name: str, length: int | None 
 
 
 def nearest_in_loop(starts: ps.Table, steps: ps.Table, *beside: str, name: str) -> ps.Table:
-    """The same as a loop; searches that are told apart by columns ``beside`` the id continue side by side."""
+    """The same as a loop; the columns ``beside`` the id distinguish concurrent searches."""
 
     def further(reached: ps.Table, starts: ps.Table, steps: ps.Table) -> ps.Table:
         distance = ps.col(DISTANCE) + ps.col(LENGTH)

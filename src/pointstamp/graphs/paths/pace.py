@@ -1,4 +1,4 @@
-"""In which order keys are passed on: those of small distances first, so that few are passed on in vain.
+"""The order in which keys are relaxed: small distances first.
 
 By distance the nearer half is taken at a time, and all where they are few. With steps that are all equally
 long that is breadth-first search, with others it is near to the delta-stepping of Meyer and Sanders (2003).
@@ -24,12 +24,12 @@ class Going(Protocol):
     """The pace of one run."""
 
     def choose(self, waiting: Slots, distance: Lengths) -> tuple[Slots, Slots]:
-        """Who of those that wait passes its key on now, and who waits on."""
+        """Return the waiting vertices that relax now, and those that keep waiting."""
         ...
 
 
 class Pace(Protocol):
-    """How a run goes."""
+    """The progress of a run."""
 
     def begun(self) -> Going:
         """A run that begins."""

@@ -1,11 +1,11 @@
-"""The operator of searches, which takes each epoch in three phases: doubt, relaxing, and the report.
+"""The search operator: each epoch invalidates, relaxes and reports.
 
 It is one operator in a loop in a loop. The outer loop has three rounds, the *phases* of an epoch: doubt,
 relaxing, and the report. The inner loop has a round for each time that workers tell each other. A phase
 begins when nothing of the one before is under way any more, which is what it means that its time is settled.
-Each worker has the steps that lead to its vertices, and the keys of all vertices, which are told to everybody
-when they change; before it tells, it has drawn all conclusions that it can draw alone. A single worker has
-nobody to tell, and takes all three phases at once.
+Each worker has the steps that lead to its vertices, and the keys of all vertices, which are sent to all
+workers when they change; before it tells, it has drawn all conclusions that it can draw alone. A single
+worker has no other worker to inform, and takes all three phases at once.
 """
 
 from collections.abc import Mapping
@@ -54,7 +54,7 @@ class Search:
             self._ways.lead_both_ways()
 
     def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
-        """Keep what comes until its time is settled; what this worker has said itself it knows."""
+        """Keep received rows until their time is complete, except this worker's own."""
         if input == "told":
             batch = batch.filter(pa.array(batch.column("worker").to_numpy() != context.worker))
         if batch.num_rows:

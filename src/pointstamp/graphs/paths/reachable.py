@@ -1,4 +1,4 @@
-"""What can be reached from a set of vertices: those from which it begins, and all that an edge leads to."""
+"""The vertices that are reachable from a set of sources."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ from pointstamp.graphs.paths.nearest import nearest
 def reachable(graph: Graph, sources: ps.Table | Iterable[Key] | Key) -> ps.Table:
     """``id`` of every vertex to which a path leads from one of the sources, and of the sources.
 
-    ``sources`` are several ids, one, or a table of ``id``; who is no vertex of the graph is not there.
+    ``sources`` are several ids, one, or a table of ``id``; an id that is not a vertex of the graph is absent.
     """
     if graph.needs_numbers:
         return graph.by_id(reachable(graph.in_numbers, graph.numbers_among(sources)))

@@ -1,4 +1,4 @@
-"""How keys follow from steps: by doubt, which forgets those that rest on nothing, and by relaxing.
+"""Recompute keys after a change: invalidate unsupported ones, then relax.
 
 Doubt first: whoever has lost the step by which it was reached looks for another one that gives the same key;
 if there is none it forgets its key, and those that rest on it are in doubt in turn. Then every key that is
@@ -61,7 +61,7 @@ class Relaxing:
         return distinct(count, *changed)
 
     def relax(self, changed: Slots, heard: Slots = NO_SLOTS) -> Slots:
-        """Pass keys on until nobody's becomes less; return who has changed, but not who was heard of."""
+        """Relax keys until none decreases; return the vertices that changed, without remote ones."""
         going = self._pace.begun()
         waiting, improved = np.concatenate((changed, heard)), [changed]
         while len(waiting):
@@ -101,7 +101,7 @@ class Relaxing:
         if (distance < before).any():  # no length is less than 0, so the sum has wrapped around
             at = int(np.flatnonzero(distance < before)[0])
             raise FlowError(
-                f"shortest paths: a distance of {before[at]} + {length[at]} exceeds the greatest long. Cast "
-                "the weights to double."
+                f"shortest paths: a distance of {before[at]} + {length[at]} does not fit long. Cast the "
+                "weights to double."
             )
         return self._keys.take(Offer(other, distance, steps, one))

@@ -1,4 +1,4 @@
-"""Ways as they are saved, and the columns of steps, starts and keys.
+"""Save and restore shortest-path state: steps, starts and keys.
 
 What is saved is the steps and starts by the vertex to which they lead, and by every worker the keys of all
 vertices, for where as many workers continue, each gets back what it has saved itself.
@@ -22,7 +22,7 @@ LENGTH: Final = "length"
 
 
 class SavedWays:
-    """What has changed since ways were last saved; changed by the operator that owns it.
+    """The changes since the last save; changed by the operator that owns it.
 
     Distances are of a type, and so are lengths, unless all steps have the one that is given.
     """

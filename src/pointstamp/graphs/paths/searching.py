@@ -1,4 +1,4 @@
-"""Searches by an operator that keeps the steps in arrays: for ids that are whole numbers, outside loops.
+"""Searches by the array operator, for integer ids outside of loops.
 
 It is one operator in a loop in a loop (``phases``). The outer loop has three rounds, the *phases* of an
 epoch, and the inner one a round for each time that workers tell each other.

@@ -1,4 +1,4 @@
-"""How far each vertex is from each of some landmarks, in edges or by weight (GraphFrames' shortestPaths).
+"""Distances to landmarks, in edges or weights (shortestPaths of GraphFrames).
 
 Edges are followed from the vertex to the landmark, so the search goes from the landmarks against them.
 

@@ -1,4 +1,4 @@
-"""Shortest paths from a source: the least sum of weights on a way to each vertex.
+"""Single-source shortest paths by weight.
 
 LDBC Graphalytics' SSSP, of which this has the vertices that are reached; all others are infinitely far away.
 Of edges that are there several times the lightest counts, and loops at vertices make no difference. Weights
@@ -38,8 +38,8 @@ def weighed_steps(graph: Graph, name: str) -> ps.Table:
     """``src``, ``dst`` and ``length`` of every edge, whose weights are not less than 0."""
     if graph.weight is None:
         raise FlowError(
-            f"'{name}' of {graph} needs weights. Name their column with Graph(..., weight='km'), or use bfs, "
-            "which counts edges."
+            f"'{name}' of {graph}: the edges have no weights. Name their column with Graph(..., "
+            "weight='km'), or use bfs, which counts edges."
         )
     kind = pa.int64() if pa.types.is_integer(graph.links.schema.field(WEIGHT).type) else pa.float64()
     steps = graph.links.select(SRC, DST, name=f"{name}: steps", length=ps.col(WEIGHT).cast(kind))
@@ -47,7 +47,7 @@ def weighed_steps(graph: Graph, name: str) -> ps.Table:
 
 
 def with_checked_weights(graph: Graph) -> Graph:
-    """The same graph, in which a weight below 0 is refused with the ids that its edge was given with."""
+    """Return the graph with a check that rejects negative weights by the ids of their edges."""
     assert graph.weight is not None
     return graph.checked(partial(_not_negative, graph.weight), name="weights are not negative")
 
@@ -62,7 +62,8 @@ def _not_negative(weight: str, steps: pa.RecordBatch) -> pa.RecordBatch:
     if not pc.all(holds, min_count=0).as_py():
         first = steps.filter(pc.invert(holds)).slice(0, 1).to_pylist()[0]
         raise FlowError(
-            f"shortest paths need weights of 0 or more, and the edge from {first[SRC]!r} to {first[DST]!r} "
-            f"has {first[weight]}. Filter such edges out, or move all weights up."
+            f"shortest paths: weights must be 0 or more, but the edge from {first[SRC]!r} to "
+            f"{first[DST]!r} has {first[weight]}. Filter such edges out, or add a constant to all "
+            "weights."
         )
     return steps

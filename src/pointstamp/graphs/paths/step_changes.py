@@ -1,4 +1,4 @@
-"""Steps and starts as columns: what is searched, and how it changes."""
+"""Changes of steps and starts as columns."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from pointstamp.graphs.arrays.slots import Ids
 
 
 class StepChanges(NamedTuple):
-    """Steps and how often they are there, or are to be there more; none twice."""
+    """Distinct steps with their multiplicities, or changes of them."""
 
     src: Ids
     dst: Ids

@@ -1,4 +1,4 @@
-"""Topological levels: how long the longest path to a vertex is, where that has an end.
+"""Topological levels: the length of the longest path to each vertex.
 
 What lies on a cycle, or behind one, has no level. These vertices are found first: all have an edge from one
 of them, so taking those without such an edge away, again and again, leaves exactly them (Kahn 1962). The
@@ -10,7 +10,7 @@ from pointstamp.graphs.graph import DST, ID, SRC, Graph
 
 
 def topological_levels(graph: Graph) -> ps.Table:
-    """``id`` and ``level`` of every vertex: 0 where no edge leads, null on a cycle and behind one.
+    """Return ``id`` and ``level`` of every vertex: 0 without incoming edges, null on and after a cycle.
 
     An edge from a vertex to itself is a cycle, and so is every edge that has no direction.
     """

@@ -1,4 +1,4 @@
-"""The keys of vertices in arrays: the least distance of each, in how few steps, and on whom it rests.
+"""Shortest-path keys in arrays: distance, steps and predecessor.
 
 A key that is offered is taken if it is less than the one that a vertex has. Vertices whose keys changed are
 kept twice: for the report of an epoch with the distance before, and for what is saved.
@@ -102,7 +102,7 @@ class WayKeys:
         return distinct(self.vertices.count, to)
 
     def forget(self, slots: Slots) -> None:
-        """These are not reached any more, and rest on nobody."""
+        """These are no longer reached, and depend on no vertex."""
         self._touch(slots)
         self.distance[slots], self.steps[slots], self.parent[slots] = self.greatest, STEPS_MAX, NOBODY
 

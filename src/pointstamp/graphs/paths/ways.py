@@ -1,4 +1,4 @@
-"""What is known of the shortest ways to all vertices, and how it changes with the graph.
+"""Shortest-path state of a worker, updated as the graph changes.
 
 The *key* of a vertex is its least distance from a start, and the least number of steps in which that distance
 is reached. Every step makes the key greater, also one of length 0. So a vertex that rests on another one, its
@@ -88,7 +88,7 @@ class Ways:
         return self._relaxing.begin_again()
 
     def relax(self, changed: Slots, heard: Slots = NO_SLOTS) -> Told:
-        """Pass keys on until nobody's becomes less; return who has changed, but not who was heard of."""
+        """Relax keys until none decreases; return the vertices that changed, without remote ones."""
         return self._keys.told(self._relaxing.relax(changed, heard))
 
     def take_changes(self) -> tuple[Told, Told]:

@@ -1,4 +1,4 @@
-"""All triangles of a whole graph at once, for a graph that is loaded.
+"""All triangles of a complete graph at once.
 
 Each edge becomes an arrow from the end with fewer neighbours to the one with more. Two arrows from one vertex
 are a triangle if an arrow leads between their ends (Latapy 2008). No vertex has more arrows than the square

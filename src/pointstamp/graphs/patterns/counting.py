@@ -1,4 +1,4 @@
-"""Corners of triangles by an operator that keeps the edges in arrays: for ids that are whole numbers.
+"""Triangle corners by the array operator, for integer ids.
 
 Every worker is told all edges that change, and keeps them all; each finds the triangles of the edges that are
 its own by their hash. So the work is shared, and nothing more has to be said. Every worker saves all edges,

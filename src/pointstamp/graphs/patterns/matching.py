@@ -1,4 +1,4 @@
-"""A maximal matching: edges of which no two share an end, and to which none can be added.
+"""A maximal matching of the edges.
 
 All edges stand in an order. An edge that comes before all others at both of its ends is taken, and all that
 share an end with it are out; this is done until none is left. That is what a greedy search in this order

@@ -1,9 +1,9 @@
-"""The text of a motif, as GraphFrames has it, read into terms: who leads to whom, and who does not.
+"""Parse a GraphFrames motif into terms.
 
     (a)-[e]->(b); (b)-[]->(c); !(c)-[]->(a); (d)
 
 A term is an edge between two vertices, the other way round with ``<-[e]-``, an edge that must not be there,
-with ``!`` before it, or a vertex by itself. What has no name is somebody, and another one in every place.
+with ``!`` before it, or a vertex by itself. An unnamed vertex matches any vertex, in each place separately.
 """
 
 import re
@@ -52,7 +52,7 @@ def terms_of(motif: str) -> list[Term]:
      EdgeTerm(src='b', edge=None, dst='a', is_negated=True)]
     """
     if not motif.strip():
-        raise FlowError("a motif needs at least one term, such as (a)-[e]->(b), and this one is empty.")
+        raise FlowError("find: the motif is empty. Give at least one term, such as (a)-[e]->(b).")
     terms = [_term(text.strip(), motif) for text in motif.strip().rstrip(";").split(";")]
     _check(terms, motif)
     return terms
@@ -81,8 +81,8 @@ def _term(text: str, motif: str) -> Term:
     elif (alone := _ALONE.fullmatch(text)) is not None and alone[1] is not None:
         return VertexTerm(alone[1])
     raise FlowError(
-        f"motif '{motif}': '{text}' is no term. A term is (a)-[e]->(b), (a)<-[e]-(b), !(a)-[]->(b) or (a), "
-        "where names begin with a letter, and those at edges may be left out."
+        f"motif '{motif}': '{text}' is not a term. Write (a)-[e]->(b), (a)<-[e]-(b), !(a)-[]->(b) or (a); "
+        "names begin with a letter, and edge names are optional."
     )
 
 
@@ -93,25 +93,28 @@ def _check(terms: Sequence[Term], motif: str) -> None:
     edges = [term.edge for term in terms if isinstance(term, EdgeTerm) and term.edge is not None]
     for name in edges:
         if edges.count(name) > 1:
-            raise FlowError(f"motif '{motif}': two edges are called '{name}'. Give each a name of its own.")
+            raise FlowError(f"motif '{motif}': two edges have the name '{name}'. Give each a different name.")
         if name in vertices:
-            raise FlowError(f"motif '{motif}': '{name}' is an edge and a vertex. Rename one of them.")
+            raise FlowError(f"motif '{motif}': '{name}' names an edge and a vertex. Rename one of them.")
     for term in terms:
         if isinstance(term, EdgeTerm) and term.is_negated:
             _check_negated(term, vertices, motif)
     if not names:
-        raise FlowError(f"motif '{motif}': nothing in it has a name. Name what is looked for.")
+        raise FlowError(f"motif '{motif}': no vertex or edge has a name. Name what to return.")
 
 
 def _check_negated(term: EdgeTerm, bound: set[str], motif: str) -> None:
     if term.edge is not None:
-        raise FlowError(f"motif '{motif}': the edge '{term.edge}' must not be there, so it has no name.")
+        raise FlowError(
+            f"motif '{motif}': a negated edge cannot have a name, got '{term.edge}'. Remove the name."
+        )
     if not term.vertices:
-        raise FlowError(f"motif '{motif}': !()-[]->() says of no vertex what it must not have. Name one.")
+        raise FlowError(f"motif '{motif}': !()-[]->() names no vertex. Name at least one of its ends.")
     for name in term.vertices:
         if name not in bound:
             raise FlowError(
-                f"motif '{motif}': the vertex '{name}' is in a term with ! only. Add ({name}) to allow any."
+                f"motif '{motif}': the vertex '{name}' occurs only in a negated term. Add ({name}) to "
+                "match any vertex."
             )
 
 

@@ -1,4 +1,4 @@
-"""Motifs: where in a graph some vertices stand to each other as a text says, in the words of GraphFrames.
+"""Motif search, in the language of GraphFrames.
 
     triangles = graphs.find(graph, "(a)-[e]->(b); (b)-[]->(c); !(c)-[]->(a)")
     triangles.select("a.id", "c.id", "e.weight")

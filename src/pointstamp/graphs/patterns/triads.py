@@ -1,4 +1,4 @@
-"""The triangles of a graph that changes, found from the edges that change.
+"""Incremental triangles, found from the edges that change.
 
 A triangle comes or goes with one of its edges. So those that go are found before a change is made, from the
 edges that go, and those that come after it, from the edges that come: for each edge the neighbours of the end
@@ -52,7 +52,7 @@ class Corners(NamedTuple):
 
 
 class Triads:
-    """All edges of a graph, and the triangles that come and go with them; changed by whoever owns it."""
+    """All edges of a graph, and the triangles that change with them; changed by its owner."""
 
     def __init__(self) -> None:
         self._vertices = VertexTable()

@@ -1,4 +1,4 @@
-"""Triangles: three vertices each beside the others, counted at each of their corners and in all.
+"""Triangle counts per vertex and in total.
 
 Outside loops, with numbers for ids of other types, they are found by the operator of ``counting``, from the
 edges that change. Otherwise they are a join: each pair of neighbours is taken in one direction, from the one
@@ -44,7 +44,8 @@ def _sides(graph: Graph) -> ps.Table:
 def sides_in_join(neighbours: ps.Table) -> ps.Table:
     """``id`` of each vertex that is a corner, with the ``sides`` opposite to it, as a join.
 
-    Neighbours are both ways, each pair once, nobody beside itself, and the same ``sides`` either way.
+    Neighbors are in both directions, each pair once, without self-loops, with the same ``sides`` in either
+    direction.
     """
     return _closed(_arrows(neighbours)).reduce(ID, sides=ps.sum(SIDES), name="triangles: at corners")
 

@@ -1,4 +1,4 @@
-"""Degrees: how many edges begin and end at each vertex.
+"""In-degrees, out-degrees and degrees.
 
 A loop at a vertex begins and ends there, so it counts twice in ``degree``; an edge that is there several
 times counts as often (networkx, igraph). A change costs its own edges.

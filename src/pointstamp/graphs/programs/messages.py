@@ -1,4 +1,4 @@
-"""Messages along edges, added up where they arrive: GraphFrames' aggregateMessages, as a table.
+"""Messages along edges, aggregated at the receiver (aggregateMessages of GraphFrames).
 
     ages = graphs.aggregate_messages(graph, to_dst=ps.col("src_age"), total=ps.sum("msg"))
 
@@ -31,8 +31,8 @@ def with_ends(edges: Table, vertices: Table) -> Table:
         clash = next((column for column in named if column in edges.schema.names), None)
         if clash is not None:
             raise FlowError(
-                f"a triplet has '{clash}' twice: edges have a property of that name, and vertices have one "
-                f"that is called so at '{end}'. Rename one of them."
+                f"a triplet has '{clash}' twice: as a property of edges, and as a property of vertices at "
+                f"'{end}'. Rename one of them."
             )
         edges = edges.join(vertices.select(**{end: col(ID), **named}), end, name=f"triplets: {end}")
     return edges
@@ -56,14 +56,17 @@ def aggregate_messages(
 
 
 def messages_of(who: str, of: Table, to_src: Message | None, to_dst: Message | None) -> Table:
-    """What triplets send: ``id``, and the columns of messages."""
+    """Return the messages of triplets: ``id`` and the message columns."""
     parts = []
     for end, message in ((SRC, to_src), (DST, to_dst)):
         if message is not None:
             columns = {"msg": message} if isinstance(message, Expression) else dict(message)
             if ID in columns:
-                raise FlowError(f"{who}: a message has no column '{ID}', for that is who gets it. Rename it.")
+                raise FlowError(
+                    f"{who}: a message cannot have a column '{ID}', which is reserved for its "
+                    "receiver. Rename it."
+                )
             parts.append(of.select(**{ID: col(end), **columns}))
     if not parts:
-        raise FlowError(f"{who} needs to_src, to_dst or both: what an edge sends to its ends.")
+        raise FlowError(f"{who}: no message was defined. Give to_src, to_dst or both.")
     return parts[0] if len(parts) == 1 else parts[0].union(parts[1], name="messages")

@@ -1,4 +1,4 @@
-"""Vertex programs in rounds, as in Pregel (Malewicz et al. 2010), with deletions: one's own graph algorithms.
+"""Vertex programs in rounds, as in Pregel (Malewicz et al. 2010), with deletions: custom graph algorithms.
 
     nearest = graphs.pregel(
         graph,
@@ -78,14 +78,21 @@ def _check(
     start: Mapping[str, Any], update: Update, aggregates: Mapping[str, Any], rounds: int | None
 ) -> None:
     if not start or ID in start:
-        raise FlowError(f"pregel needs a state of one column or more, none of them '{ID}': start={{...}}.")
+        raise FlowError(
+            f"pregel: start= must define at least one column, and none with the name '{ID}'. "
+            "Write start={'rank': ...}."
+        )
     if not callable(update) and update.keys() != start.keys():
         raise FlowError(
-            f"pregel: the state has the columns {', '.join(start)}, and update those of "
+            f"pregel: update= must have the columns of start= ({', '.join(start)}), got "
             f"{', '.join(update) or 'none'}. Give an expression for each column of the state."
         )
     for name in aggregates:
         if name == ID or name in start:
-            raise FlowError(f"pregel: '{name}' is an aggregate and in the state. Rename the aggregate.")
+            raise FlowError(
+                f"pregel: '{name}' names an aggregate and a column of the state. Rename the aggregate."
+            )
     if rounds is not None and rounds < 0:
-        raise FlowError(f"pregel needs a number of rounds from 0 on, and was given {rounds!r}.")
+        raise FlowError(
+            f"pregel: rounds must be an integer of 0 or more, got {rounds!r}. Give a number of rounds."
+        )

@@ -1,4 +1,4 @@
-"""How much each vertex counts, by who leads to it.
+"""PageRank, global and personalized.
 
 ``pagerank`` is a loop around the operator of ``pushing``, which takes what comes round by round. It keeps the
 ranks and ``residuals`` of its vertices, in ``units``, and pushes these along ``out_links``, which lie in

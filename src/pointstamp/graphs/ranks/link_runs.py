@@ -1,4 +1,4 @@
-"""Links in the order of their sources, with the place where each source begins, and sums by slot.
+"""Links sorted by source, with offsets, and sums by slot.
 
 These are the compressed sparse rows of linear algebra. Where most sources are asked for, a run is read from
 its beginning to its end instead of source by source.
@@ -50,7 +50,7 @@ def run_along(run: LinkRun, slots: Slots, values: Numbers) -> tuple[Slots, Numbe
 
 
 def found_in(run: LinkRun, slots: Slots) -> tuple[Slots, Slots]:
-    """How many links each of these sources has in a run, and where they are."""
+    """Return the count and position of the links of these sources in a run."""
     within = np.minimum(slots, len(run.begin) - 2)
     first = run.begin[within]
     length = np.where(slots == within, run.begin[within + 1] - first, 0)
@@ -81,7 +81,7 @@ def added_up(slots: Slots, values: Numbers, bound: int) -> tuple[Slots, Numbers]
 
 
 def merged_links(one: Links, other: Links) -> Links:
-    """The links of both, weights added up, without those that are there no longer."""
+    """Return the consolidated links of both, with summed weights."""
     both = Links(*(np.concatenate(columns) for columns in zip(one, other, strict=True)))
     if not len(both.src):
         return both

@@ -1,4 +1,4 @@
-"""Links by their source, with weights that add up: what a value at a vertex is worth to those it links to.
+"""Links by source with weights: the share of a value for each target.
 
 Links lie in *runs* (``link_runs``), each sorted by source. A change is a run of its own; a link that is taken
 away is one with the weight -1, and whatever is sent along it cancels what is sent along the one that it takes
@@ -61,7 +61,7 @@ class OutLinks:
         )
 
     def all(self) -> Links:
-        """All links that are there, each once."""
+        """Return all links, each once."""
         none = Links(np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0, np.int64))
         for run in self._runs:
             none = merged_links(none, run.links)

@@ -1,4 +1,4 @@
-"""PageRank of a graph that changes: per epoch the ranks that are no longer the same.
+"""Incremental PageRank: the changed ranks of each epoch.
 
     graph = graphs.Graph(flow.input("edges", "src long, dst long, w long").running(weight="w"))
     flow.output("ranks", graphs.pagerank(graph))                   # id, rank double
@@ -82,14 +82,18 @@ def personalised_pagerank(
 def _pushed(who: str, graph: Graph, sources: Table | None, damping: float, tolerance: float) -> Table:
     """The ranks in units, kept up to date by a loop around one operator."""
     if not 0 <= damping <= 0.99:
-        raise FlowError(f"{who} needs a damping from 0 to 0.99, and was given {damping!r}.")
+        raise FlowError(
+            f"{who}: damping must be from 0 to 0.99, got {damping!r}. Give a value in this range."
+        )
     if not 1e-9 <= tolerance <= 0.1:
-        raise FlowError(f"{who} needs a tolerance from 1e-9 to 0.1, and was given {tolerance!r}.")
+        raise FlowError(
+            f"{who}: tolerance must be from 1e-9 to 0.1, got {tolerance!r}. Give a value in this range."
+        )
     links = graph.link_changes
     if links.loops:
         raise FlowError(
-            f"{who} of {graph}, which is in loop '{links.loops[-1]}': ranks go from epoch to epoch, and in a "
-            "loop there are rounds as well. Leave the loop first."
+            f"{who} of {graph}: the graph must be outside of loops, got one in loop '{links.loops[-1]}'. "
+            "Leave the loop first."
         )
     ids = graph.ids.changes(name="vertices")
     resets = ids if sources is None else sources.changes(name="resets")
@@ -120,7 +124,9 @@ def _scaled(who: str, ranks: Table, damping: float, tolerance: float, sums_to: S
     if sums_to is None:
         return ranks.select("id", name=who, rank=col("units") * ((1 - damping) / units(tolerance)))
     if sums_to not in ("one", "vertices"):
-        raise FlowError(f"{who} needs sums_to 'one', 'vertices' or None, and was given {sums_to!r}.")
+        raise FlowError(
+            f"{who}: sums_to must be 'one', 'vertices' or None, got {sums_to!r}. Choose one of these."
+        )
     # As doubles, for a sum of units may exceed a long; a sum of doubles is exact here.
     masses = ranks.select("id", name=f"{who}: masses", mass=col("units").cast("double"))
     all_of_it = masses.reduce(total=sum_of("mass"), vertices=count(), name=f"{who}: total")

@@ -1,8 +1,8 @@
-"""The operator of PageRank: it keeps the ranks of its vertices, and pushes residuals round by round.
+"""The PageRank operator: ranks in state, residuals pushed round by round.
 
 A round takes in all that was sent in the one before, so the ranks do not depend on who is told first; sums
-are those of whole numbers, so they do not depend on how they are put together. One worker alone has nobody to
-tell and goes through the same rounds within one call, with the same result.
+are those of whole numbers, so they do not depend on how they are put together. One worker alone has no other
+worker to tell and goes through the same rounds within one call, with the same result.
 
 An epoch is reported once, after its last round. ``saving`` says what is saved at a closed epoch. Where resets
 are at some sources only, every worker knows their number: when the last one goes all ranks are 0. Residuals

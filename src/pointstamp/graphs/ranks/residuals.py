@@ -1,4 +1,4 @@
-"""Ranks and residuals of some vertices, in whole numbers, and how a residual is pushed along the links.
+"""Integer ranks and residuals, and how a residual is pushed along links.
 
 A vertex u has a *reset* b(u), 1 or 0, a rank p(u), and what comes in, s(u): the sum over all links v -> u of
 the *share* of v, which is d p(v) / out(v), rounded to a whole number of units. The residual b(u) + s(u) -
@@ -9,8 +9,8 @@ that alone.
 
 What is pushed early goes round as many small changes, some up and some down. So a residual waits until it is
 among the larger ones: in round i all are pushed that exceed 2^-i resets, until that is the tolerance. What
-comes in meanwhile adds up, or cancels out; this halves the work. Which round it is everybody knows, so who
-waits does not depend on who asks.
+comes in meanwhile adds up, or cancels out; this halves the work. All workers know the round, so who waits
+does not depend on who asks.
 
 A share is a function of the rank and the number of links as they are now. So what has come in is exactly the
 sum of shares as they are now, whatever the order in which changes were added up and however often; when all
@@ -65,7 +65,7 @@ class Residuals:
         return slots
 
     def relink(self, links: Links) -> tuple[Slots, Numbers]:
-        """Add links and take links away: what changes by it for their targets, and for those beside them."""
+        """Insert and delete links; return the effect on their targets and siblings."""
         sources = distinct(self.ids.count, links.src)
         before = self._shares(sources)
         np.add.at(self.out, links.src, links.weight)
@@ -80,7 +80,7 @@ class Residuals:
         self.links.add(links)
 
     def take_in(self, slots: Slots, incoming: Numbers) -> None:
-        """Add to what comes in; each slot is there once."""
+        """Add to the incoming values; each slot occurs once."""
         self.incoming[slots] += incoming
         self.is_unsaved[slots] = True
 
@@ -114,12 +114,12 @@ class Residuals:
         self.touch(slots)
 
     def touch(self, slots: Slots) -> None:
-        """These vertices came or went, or have another rank: they are to be reported and saved."""
+        """Mark vertices as changed, to be reported and saved."""
         self.is_touched[slots] = True
         self.is_unsaved[slots] = True
 
     def report(self) -> tuple[Slots, Numbers, Numbers]:
-        """What has changed since the last report: vertices, ranks, and whether each is there now or was."""
+        """Return the changes since the last report: vertices, ranks, and insertions or deletions."""
         touched = np.flatnonzero(self.is_touched[: self.ids.count])
         self.is_touched[touched] = False
         # A vertex that is gone has no links, so its rank is worth nothing to anybody.

@@ -1,4 +1,4 @@
-"""Ranks as they are saved: vertices with what is known of each, links, and the number of sources.
+"""Save and restore ranks, links and the number of sources.
 
 Vertices and links belong to the owner of the vertex from which a link leads. The number of sources is that of
 all workers: each saves the same one.

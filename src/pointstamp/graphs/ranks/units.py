@@ -1,4 +1,4 @@
-"""The units in which ranks are counted as whole numbers, and the largest rank that they can count."""
+"""The integer units of ranks, and the largest rank that they express."""
 
 import math
 from typing import Any, Final
@@ -17,10 +17,10 @@ def units(tolerance: float) -> int:
 
 
 def check_range(ranks: npt.NDArray[Any], one: int) -> None:
-    """Refuse ranks, in units, that are too large to count; ``one`` is a reset of 1."""
+    """Reject ranks in units that are too large; ``one`` is a reset of 1."""
     assert ranks.min(initial=0) >= 0, "shares are never below zero"
     if ranks.max(initial=0) > RANK_MAX:
         raise FlowError(
-            f"pagerank: a rank exceeds {RANK_MAX / one:.0f} times the reset, which is the most "
-            "that can be counted in the units of this tolerance. Give a larger tolerance."
+            f"pagerank: a rank exceeds {RANK_MAX / one:.0f} times the reset, the maximum in units of this "
+            "tolerance. Give a larger tolerance."
         )

@@ -1,4 +1,4 @@
-"""Answers that have a row with a number for every vertex: what was said of each, and what has to be said."""
+"""Answers with one number per vertex, and the changes between two of them."""
 
 from typing import Protocol
 
@@ -23,7 +23,7 @@ class VertexValues(Protocol):
 
 
 class ByVertex:
-    """The answer that has a row with a number for every vertex that is there."""
+    """An answer with one number per vertex."""
 
     def __init__(self, values: VertexValues) -> None:
         self._values = values

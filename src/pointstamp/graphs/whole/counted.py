@@ -1,4 +1,4 @@
-"""A whole graph in arrays: which edges and vertices are there, and which come and go with a change.
+"""A complete graph in arrays, with counted edges and vertices.
 
 Edges and vertices may be there several times. An edge *comes* when it is there for the first time, and *goes*
 with the last; edges from a vertex to itself do neither, but they name it. A vertex is there while something
@@ -19,7 +19,7 @@ _ROOM_MIN: Final = 1_024
 
 
 class CountedEdges(NamedTuple):
-    """Edges by the ids of their ends, and how often they are there, or are to be there more; none twice."""
+    """Distinct edges by ids, with their multiplicities, or changes of them."""
 
     src: Ids
     dst: Ids
@@ -35,7 +35,7 @@ class CountedVertices(NamedTuple):
 
 
 class SlotEdges(NamedTuple):
-    """Edges in slots, each once, nobody beside itself."""
+    """Edges in slots, each once, without self-loops."""
 
     src: Slots
     dst: Slots
@@ -52,7 +52,7 @@ class SlotEdges(NamedTuple):
 
 
 class WholeChange(NamedTuple):
-    """What has become of a graph: edges that went, edges that came, and who may have gone or come."""
+    """The changes of a graph: deleted and inserted edges, and affected vertices."""
 
     gone: SlotEdges
     come: SlotEdges

@@ -1,4 +1,4 @@
-"""Algorithms by an operator that has the whole graph, in arrays: for ids that are whole numbers.
+"""Run array algorithms on a graph that is gathered on one worker.
 
 All changes of the graph are brought to one worker, which has the whole graph and works alone; which worker
 that is, the name of the operator decides, so that several such algorithms are spread. What they find is a
@@ -24,7 +24,7 @@ Columns = tuple[npt.NDArray[Any], ...]
 
 
 class WholeAlgorithm(Protocol):
-    """What is worked out of a whole graph, and worked on when it changes."""
+    """A result of a complete graph, updated when the graph changes."""
 
     def changed(self, graph: WholeGraph, change: WholeChange) -> Columns:
         """The columns of the rows that the answer loses and gains by a change, with -1 and 1 at the end."""
@@ -129,7 +129,7 @@ class Gathered:
         return made
 
     def restore(self, context: ps.Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Continue with the graph; what was said of it was the same that is worked out now."""
+        """Resume with the graph; recompute the last answer."""
         self._changed({which: added_up(pieces[which]) for which in self._kept})
 
 

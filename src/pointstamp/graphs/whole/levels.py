@@ -1,4 +1,4 @@
-"""Where a vertex belongs by what its neighbours have: many vertices at once.
+"""Compute vertex levels from their neighbors, in bulk.
 
 A level is a shell and a round in it, in one number. Both questions are about neighbours in descending order:
 how far down one can go until there are enough of them, or how far up until there are few enough.

@@ -1,4 +1,4 @@
-"""The minimum spanning forest of a graph that changes, in arrays.
+"""The minimum spanning forest of a changing graph, in arrays.
 
 Edges are ordered by weight, and then by the ids of their ends, so no two are equally light, and there is one
 forest. It is found by Boruvka (1926): every component of the forest so far takes the lightest edge that
@@ -70,7 +70,7 @@ class LightestForest:
 
 
 def lightest(count: int, one: Slots, other: Slots) -> Flags:
-    """Which edges are in the minimum spanning forest; they are given lightest first.
+    """Return which edges are in the minimum spanning forest; edges are sorted by weight.
 
     >>> lightest(4, np.array([0, 1, 0, 2]), np.array([1, 2, 2, 3])).tolist()
     [True, True, False, True]

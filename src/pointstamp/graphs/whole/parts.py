@@ -1,4 +1,4 @@
-"""Strongly connected components of a graph that changes, in arrays.
+"""Strongly connected components of a changing graph, in arrays.
 
 Every component has a *root*. A vertex belongs to it as long as a way leads from the root to it and one leads
 back, inside the component. These are two searches (``ways``), which know what rests on an edge that goes: who

@@ -1,12 +1,12 @@
-"""Core numbers of a graph that changes, by the order in which vertices go when the graph is peeled.
+"""Core numbers of a changing graph, by its peeling order.
 
 Peeling takes away, round by round, who has at most k neighbours left, and then continues with a greater k.
 The *level* of a vertex is its core number, the *shell*, and in it the round in which it went. Two things
 prove that all numbers are right (Zhang, Yu, Zhang and Qin 2017 keep an order of vertices, where this keeps
 rounds):
 
-- *not too low*: nobody has more neighbours on its own level and above than its number;
-- *not too high*: everybody has as many neighbours in its shell and above as its number.
+- *not too low*: no vertex has more neighbors on its own level and above than its number;
+- *not too high*: every vertex has as many neighbors in its shell and above as its number.
 
 When edges go, who is too high *falls* into the shell that its neighbours allow (their h-index: Lu, Zhou,
 Zhang and Stanley 2016), behind all rounds that this shell has. When edges come, who is too low *climbs* to

@@ -17,19 +17,21 @@ from pyarrow import types
 
 from pointstamp.expressions.tree import Call, Column, Expression, Literal, col
 from pointstamp.plan import logical
-from pointstamp.plan.logical import LogicalOperator, rewrite
+from pointstamp.plan.logical import LogicalOperator, rewrite, walk
 from pointstamp.plan.rules.conditions import conjuncts, fold
 from pointstamp.plan.rules.rewriting import Roots, is_empty, with_columns, without_rows
 
 
 def fold_constants(roots: Roots) -> list[LogicalOperator]:
     """Return the roots with constants folded and without what has no rows."""
+    if not any(isinstance(each, logical.Scan) for each in walk(roots)):
+        return list(roots)  # a table without rows has the epochs of an input
     return rewrite(roots, _fold)
 
 
 def _fold(operator: LogicalOperator) -> LogicalOperator:
     match operator:
-        case logical.Filter():
+        case logical.Filter() if is_table(operator):
             return _fold_filter(operator)
         case logical.Project():
             columns = tuple((name, fold(each)) for name, each in operator.columns)
@@ -38,6 +40,19 @@ def _fold(operator: LogicalOperator) -> LogicalOperator:
         case logical.Join():
             operator = _fold_condition(operator)
     return _without_rows(operator)
+
+
+_OF_ROWS: Final = (logical.Filter, logical.Project, logical.Explode, logical.MapBatches, logical.TimeWindow)
+_OF_TABLES: Final = (
+    *(logical.Distinct, logical.DistinctOn, logical.TopK, logical.WindowFunctions, logical.Intersect),
+)
+
+
+def is_table(operator: LogicalOperator) -> bool:
+    """Return whether an operator is known to make a table; streams have operators of rows, too."""
+    while isinstance(operator, (*_OF_ROWS, logical.Union)):
+        operator = operator.inputs[0]
+    return type(operator).__module__ == LogicalOperator.__module__
 
 
 def _fold_filter(operator: logical.Filter) -> LogicalOperator:
@@ -82,10 +97,10 @@ def _without_rows(operator: LogicalOperator) -> LogicalOperator:
                 if operator.keeps_copies
                 else logical.Distinct(operator.left, name=operator.name)
             )
-        case logical.Iterate() | logical.Recursive():
-            return operator
-        case _:
+        case _ if isinstance(operator, (*_OF_ROWS, *_OF_TABLES)):
             return nothing
+        case _:
+            return operator
 
 
 def _union_of_others(operator: logical.Union, nothing: LogicalOperator) -> LogicalOperator:

@@ -30,7 +30,7 @@ def prune_columns(roots: Roots) -> list[LogicalOperator]:
     pruning = _Pruning(used)
     for operator in walk(roots):
         pruning.prune(operator)
-    return [with_columns(pruning.made[root], root.schema.names) for root in roots]
+    return [pruning.made[root] for root in roots]
 
 
 def narrowest_column(operator: LogicalOperator) -> str:
@@ -86,9 +86,11 @@ class _Pruning:
         is_narrower = len(kept) < len(operator.schema)
         match operator:
             case logical.Scan():
-                return replace(operator, columns=tuple(kept)) if is_narrower else operator
+                read = operator.with_inputs([self.made[each] for each in operator.inputs])
+                return replace(read, columns=tuple(kept)) if is_narrower else read
             case logical.Values():
-                return replace(operator, rows=operator.rows.select(kept)) if is_narrower else operator
+                always = operator.with_inputs([self.made[each] for each in operator.inputs])
+                return replace(always, rows=always.rows.select(kept)) if is_narrower else always
             case Variable():
                 declared = pa.schema([operator.schema.field(name) for name in kept])
                 return replace(operator, declared=declared) if is_narrower else operator
@@ -135,7 +137,8 @@ class _Pruning:
         variables = [self.made[each] for each in operator.variables]
         tables = [*zip(operator.starts, names, strict=True), *zip(operator.bodies, names, strict=True)]
         fitted = [self._fitted(each, kept) for each, kept in tables if each is not None]
-        return operator.with_inputs([*variables, *fitted])
+        results = [self._only_used(each) for each in operator.results]
+        return operator.with_inputs([*variables, *fitted, *results])
 
     def _fitted(self, operator: LogicalOperator, names: Sequence[str]) -> LogicalOperator:
         """Return an operator with these columns, in whatever order."""

@@ -48,7 +48,7 @@ def _put(roots: Roots, old: LogicalOperator, new: LogicalOperator) -> list[Logic
 def _restrict(roots: Roots, operator: Filter, recursive: Recursive) -> LogicalOperator | None:
     readers = Readers(roots)
     loop = recursive.iterate
-    if readers.is_shared(recursive) or readers.is_shared(loop):
+    if readers.is_shared(recursive) or readers.is_shared(loop) or loop.results:
         return None
     conditions = conjuncts(operator.condition)
     for condition in conditions:

@@ -132,7 +132,7 @@ def targets_of(operator: LogicalOperator, condition: Expression) -> Targets | No
             return _first(condition, set(operator.schema.names) - changed)
         case logical.TimeWindow():
             return _first(condition, set(operator.input.schema.names))
-        case logical.Aggregate() | logical.TopK() | logical.WindowFunctions():
+        case logical.Aggregate() | logical.TopK() | logical.WindowFunctions() | logical.DistinctOn():
             return _first(condition, set(operator.keys))
         case logical.AsOfJoin():
             if is_over(condition, (mine for mine, _ in operator.keys)):

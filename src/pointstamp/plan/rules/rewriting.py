@@ -10,6 +10,7 @@ import pyarrow as pa
 from pointstamp.expressions.tree import Expression, col
 from pointstamp.plan.logical import Iterate, LogicalOperator, Project, Recursive, Values, Variable, walk
 from pointstamp.plan.rules.conditions import expression_key
+from pointstamp.plan.signatures import ANNOTATIONS
 from pointstamp.reduce.aggregate import Aggregate as Aggregated
 from pointstamp.tables.in_order import OrderFunction
 
@@ -84,13 +85,13 @@ def depends_on(operator: LogicalOperator, variables: Iterable[LogicalOperator]) 
 def own_key(operator: LogicalOperator) -> Any:  # noqa: ANN401 - nested tuples
     """Return what an operator is without its name and inputs; operators with equal keys mean the same.
 
-    A user's function is equal to itself only, and so is a variable.
+    A user's function is equal to itself only, and so is a variable, and an operator that may have effects.
     """
-    if isinstance(operator, Variable | Iterate):
+    if isinstance(operator, Variable | Iterate) or type(operator).__module__ != LogicalOperator.__module__:
         return ("", id(operator))
     parts: list[Any] = [type(operator).__name__]
     for each in fields(operator):
-        if each.name not in ("name", "origin"):
+        if each.name not in ANNOTATIONS:
             parts.append(_field_key(getattr(operator, each.name)))
     return tuple(parts)
 

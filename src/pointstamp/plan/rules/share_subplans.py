@@ -55,7 +55,8 @@ class _Numbers:
             return ("variable", variables[id(operator)], operator.schema.to_string())
         own = own_key(operator)
         if isinstance(operator, Iterate) and variables:
-            own = ("iterate", operator.rounds_max, tuple(start is None for start in operator.starts))
+            starts = tuple(start is None for start in operator.starts)
+            own = ("iterate", operator.rounds_max, starts, len(operator.results))
         return (own, tuple(of[id(each)] for each in operator.inputs))
 
     def _of_loop(self, loop: Iterate) -> int:

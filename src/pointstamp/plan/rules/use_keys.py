@@ -22,7 +22,16 @@ from pyarrow import types
 
 from pointstamp.expressions.tree import Expression, Literal, col, lit, when
 from pointstamp.plan import logical
-from pointstamp.plan.logical import Aggregate, Distinct, Join, LogicalOperator, Project, TopK, Union
+from pointstamp.plan.logical import (
+    Aggregate,
+    Distinct,
+    DistinctOn,
+    Join,
+    LogicalOperator,
+    Project,
+    TopK,
+    Union,
+)
 from pointstamp.plan.properties import Properties, properties_of
 from pointstamp.plan.rules.rewriting import Readers, Roots
 from pointstamp.reduce.aggregate import Aggregate as Aggregated
@@ -54,6 +63,8 @@ def _use(
             return operator.input if known[operator.input].keys else _distinct_once(operator, readers)
         case Aggregate() if operator.keys and known[operator.input].is_key(operator.keys):
             return _of_single_rows(operator)
+        case DistinctOn() if known[operator.input].is_key(operator.keys):
+            return operator.input
         case TopK() if operator.rank is None:
             rows = known[operator.input]
             is_single = bool(operator.keys) and rows.is_key(operator.keys)

@@ -1,4 +1,4 @@
-"""Inputs whose rows say their epochs themselves, for a simulated query.
+"""Simulated inputs with an epoch column.
 
 Item i of an input was epoch i. Here its rows say so in a column, and come in other units than their own: some
 earlier, some later, as rows do that were written down when they happened and arrive when they can. After so
@@ -65,12 +65,12 @@ def passed_after(
 
 
 def units_behind(lanes: int) -> int:
-    """How many units the slowest of some lanes is behind the fastest."""
+    """Return the lag of the slowest lane in units."""
     return (lanes - 1) * _BEHIND_UNITS
 
 
 def in_lanes(items: Items, lanes: int) -> list[list[pa.RecordBatch]]:
-    """The same rows in units with a part for each lane, of which each is farther behind than the one before.
+    """Split rows into units with a part per lane, with increasing lags.
 
     A lane keeps the order of its rows, so none of them is late in it; many would be, were there no lanes.
     """

@@ -1,4 +1,4 @@
-"""What can go wrong in a simulated world, one function each; the world chooses which of them happens.
+"""The failures of a simulated world, one function each.
 
 All of it is what processes, machines and storages do: members are lost, a driver is lost between two
 operations, a driver is replaced though it lives, or sleeps and is replaced, a storage fails or does not
@@ -64,7 +64,7 @@ def driver_dies(world: Drivers, life: Life) -> None:
 
 def everybody_dies(world: Drivers, life: Life) -> None:
     """All members and the driver are lost at once."""
-    world.note(life.generation, Crashed("everybody died"))
+    world.note(life.generation, Crashed("all processes died"))
     for place in life.crew.places:
         if place.is_alive:
             _lose(world, life, place)
@@ -73,7 +73,7 @@ def everybody_dies(world: Drivers, life: Life) -> None:
 
 
 def driver_is_replaced(world: Drivers, life: Life) -> None:
-    """Another driver takes over while everybody lives and knows nothing of it."""
+    """Another driver takes over while all processes live and do not know of it."""
     world.note(life.generation, Crashed("the driver is replaced and does not know it"))
     world.recover_at = world.clock.ticks
 

@@ -1,4 +1,4 @@
-"""One generation in a simulated world: a driver, its members and their scribes, each dead or alive.
+"""One simulated generation: a driver, its members and their scribes.
 
 The members are the production ``Member``, the driver is the production ``Session`` and ``Coordinator``.
 Replaced are the network between members, the channels for orders and reports (in order, each with a delay),
@@ -39,14 +39,14 @@ class Channel(Generic[T]):
         self._waiting: deque[tuple[int, T]] = deque()
 
     def put(self, thing: T) -> None:
-        """Put something on its way; it never overtakes."""
+        """Send a message, in order."""
         arrival = self._clock.ticks + self._choices.choose(self._delay_max + 1)
         if self._waiting:
             arrival = max(arrival, self._waiting[-1][0])
         self._waiting.append((arrival, thing))
 
     def take(self) -> list[T]:
-        """What has arrived."""
+        """Return the received messages."""
         taken = []
         while self.has_arrived:
             taken.append(self._waiting.popleft()[1])
@@ -115,7 +115,7 @@ MakeMember = Callable[..., Member]
 
 @dataclass(slots=True)
 class MemberPlace:
-    """Where one member runs: it starts at its first step, and may die at any."""
+    """The process of one member: it starts at its first step, and may die at any."""
 
     number: int
     orders: Channel[Order]
@@ -127,7 +127,7 @@ class MemberPlace:
     is_idle: bool = False
 
     def die(self) -> None:
-        """Lose everything that is in memory; what is held is nobody's mistake."""
+        """Lose everything that is in memory; held capabilities are not an error."""
         self.is_alive = False
         if self.member is not None:
             self.member.close()
@@ -150,7 +150,7 @@ class SimulatedCrew:
 
     @property
     def workers(self) -> int:
-        """How many members there are."""
+        """The number of members."""
         return self.mission.workers
 
     @property
@@ -159,7 +159,7 @@ class SimulatedCrew:
         return False
 
     def post(self, worker: int, order: Order) -> None:
-        """Put an order on its way."""
+        """Send an order."""
         self.places[worker].orders.put(order)
 
     def collect(self) -> list[tuple[int, Report]]:
@@ -185,7 +185,7 @@ class SimulatedCrew:
     # For the world.
 
     def step(self, place: MemberPlace) -> None:
-        """Let one member take its orders and do one thing; what it raises is told to the driver."""
+        """Let one member take its orders and do one thing; its errors are reported to the driver."""
         try:
             if place.member is None:
                 place.member = self._start(place)
@@ -199,7 +199,7 @@ class SimulatedCrew:
             place.reports.put(error)
 
     def lose(self, place: MemberPlace) -> None:
-        """A member dies, and its driver hears of it some time later."""
+        """Kill a member; its driver learns of it later."""
         place.die()
         place.reports.put(None)
 

@@ -1,4 +1,4 @@
-"""The drivers of a simulated world: they take over, drive a generation, die, sleep, and are fenced.
+"""The simulated drivers: take over, drive, die, sleep and be fenced.
 
 A recovery is ``begin_generation`` and a round of a driver is ``Session.turn``, the same that a supervisor
 calls. Each durable operation in them is a moment at which the driver may die, or fall asleep while another
@@ -31,7 +31,7 @@ _SLEEP_TICKS_MAX: Final = 400
 
 
 class FoundError(BaseException):
-    """What went wrong while a driver slept; nobody in between may handle it."""
+    """What failed while a driver slept; no code in between may handle it."""
 
     def __init__(self, found: Exception) -> None:
         super().__init__(str(found))
@@ -176,7 +176,7 @@ class Drivers(Setting):
         self.lives.append(life)
 
     def carry_over(self, before: Life | None, after: Life) -> None:
-        """What of an older generation's messages reaches a new one: nothing, as a mesh sees to."""
+        """Drop messages of older generations, as a mesh does."""
 
     def _replace_all(self) -> None:
         for life in self.lives:

@@ -1,4 +1,4 @@
-"""What outlives the processes of a simulated world, and what happens around each operation on it.
+"""Simulated durable state, and the failures around each operation on it.
 
 Kept: what the ports promise (``pointstamp.storage.port``, ``pointstamp.sinks.port``), and no more. An
 operation may fail, or be done without an answer; its caller may die before it, in the middle of it or after
@@ -18,7 +18,7 @@ import msgspec
 import pyarrow as pa
 
 from pointstamp.errors import InternalError, StorageError
-from pointstamp.sinks.port import Epochs, Staged
+from pointstamp.sinks.port import Epochs, PublisherBase, SinkBase, Staged, WriterBase
 from pointstamp.topology.domain import Time
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class Durability:
         killed: Callable[[], None] | None = None,
         unsure: Callable[[], None] | None = None,
     ) -> T:
-        """Do an operation, or what the world wants instead.
+        """Do an operation, or fail as the world decides.
 
         ``killed`` is done instead if the process dies before the operation is complete, ``unsure`` if it is
         perhaps done but not acknowledged.
@@ -86,7 +86,7 @@ class Durability:
         self.before = _nothing
 
     def _unacknowledged(self, act: Callable[[], object], unsure: Callable[[], None] | None) -> None:
-        """Done all the way, or seen by everybody and not yet on the disk."""
+        """Durable, or visible to all and not yet on the disk."""
         if unsure is not None and self.draw(2):
             unsure()
         else:
@@ -109,8 +109,8 @@ class StoredCommit(msgspec.Struct, frozen=True):
     staged: tuple[Staged, ...]
 
 
-class SimulatedSink:
-    """Where everything that is published ends, with what was staged for it."""
+class SimulatedSink(SinkBase, PublisherBase):
+    """The simulated sink: published commits and their staged pieces."""
 
     def __init__(self, durability: Durability) -> None:
         self._durability = durability
@@ -213,7 +213,7 @@ class SimulatedSink:
         if number < len(self.commits):
             if self.commits[number] != commit:
                 raise InternalError(
-                    f"commit {number} was published with {self.commits[number]} and now with {commit}."
+                    f"commit {number} was published with {self.commits[number]}, got {commit}."
                 )
             return
         if number > len(self.commits):
@@ -237,7 +237,7 @@ class SimulatedSink:
         self.commits.append(commit)
 
 
-class SimulatedWriter:
+class SimulatedWriter(WriterBase):
     """Stages what one worker has found, in one generation."""
 
     def __init__(self, sink: SimulatedSink, worker: int, generation: int) -> None:

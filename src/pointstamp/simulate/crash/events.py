@@ -1,4 +1,4 @@
-"""What happens in a simulated world besides the events of workers: generations, crashes, ticks and commits.
+"""Events of a simulated query: generations, crashes, ticks and commits.
 
 A run with crashes is a list of pairs: the generation, and what has happened in it. The events of workers are
 those of ``pointstamp.worker.events``; each generation's are judged by themselves, and the whole is explained
@@ -35,13 +35,13 @@ class EpochCommitted(msgspec.Struct, frozen=True, tag=True):
 
 
 class Crashed(msgspec.Struct, frozen=True, tag=True):
-    """Something went wrong, as text."""
+    """An error happened, as text."""
 
     what: str
 
 
 class UserSaid(msgspec.Struct, frozen=True, tag=True):
-    """The user has said that an input brings nothing before an epoch any more."""
+    """The user has promised that an input has no more rows before an epoch."""
 
     input: str
     epoch: int

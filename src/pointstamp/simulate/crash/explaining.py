@@ -1,4 +1,4 @@
-"""Explaining a real run with crashes: the failure-free run that an observer may believe, judged.
+"""Verify that a run with crashes equals a failure-free run for an observer.
 
 The recipe is that of Veresov et al. 2024 (theorem 6.9), as ``pointstamp_models.exploring.transparency``
 follows it for models, here for the recorded events of real workers: split at the recoveries into
@@ -53,7 +53,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """What is kept and dropped of a run, and why it is no explanation if ``flaw`` says so."""
+    """What is kept and dropped of a run, and in ``flaw`` why it does not explain the output."""
 
     moves: tuple[Judged, ...]
     kept_to: tuple[tuple[int, int, int], ...]
@@ -62,7 +62,7 @@ class Explained:
 
     @property
     def kept(self) -> int:
-        """How many moves the explanation has."""
+        """The number of moves of the explanation."""
         return sum(each.number is not None for each in self.moves)
 
 

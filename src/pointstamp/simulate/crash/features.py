@@ -1,4 +1,4 @@
-"""What a world with crashes has besides them, each in some worlds and not in others.
+"""Optional features of simulated worlds, each present in some of them.
 
 Rows may carry their epochs in a column; savepoints may be taken, and another query begin with one of them;
 the end of all inputs may be the end of time; the power may fail; fewer snapshots may be kept. All of it is
@@ -25,7 +25,7 @@ _SAVEPOINTS_ONE_IN: Final = (0, 0, 20, 100)
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Which of it there is; ``*_one_in`` is how often it happens where it may, 0 for never."""
+    """The enabled features; ``*_one_in`` is their frequency, 0 for never."""
 
     has_columns: bool = False
     savepoints_one_in: int = 0

@@ -1,4 +1,4 @@
-"""What a simulated query is fed: sources whose units come when the world says, and can be read again.
+"""Simulated sources, whose units arrive when the world decides.
 
 Item i of an input is unit i. How its rows are split into parts, how large each part says it is (which decides
 who reads it) and in how many batches it is read is chosen once, before the world begins: a unit that is read
@@ -34,14 +34,14 @@ from pointstamp.simulate.crash.columns import (
     with_columns,
 )
 from pointstamp.simulate.feed import SPLITS_MAX, FedItem, Items, split
-from pointstamp.sources.port import Part, Position, Unit
+from pointstamp.sources.port import Part, Position, SourceBase, Unit, WatchBase
 
 _UNITS_PER_TICK: Final = (1, 1, 2, None)
 _SIZES: Final = (1, 2, 3, 5, 8)
 
 
 @dataclass(slots=True)
-class SimulatedSource:
+class SimulatedSource(SourceBase):
     """One input; ``found`` counts the units that can be found by now, and is moved by the world."""
 
     name: str
@@ -80,7 +80,7 @@ class SimulatedSource:
         return f"simulated input '{self.name}'"
 
     def unit(self, number: int) -> Unit:
-        """What a tick takes."""
+        """The units that a tick takes."""
         parts = [
             Part(f"{number}.{n}", size, lane=None if self.lanes_count == 1 else n % self.lanes_count)
             for n, size in enumerate(self.sizes[number])
@@ -89,7 +89,7 @@ class SimulatedSource:
 
 
 @dataclass(slots=True)
-class SimulatedWatch:
+class SimulatedWatch(WatchBase):
     """Gives the units that the world has let be found."""
 
     source: SimulatedSource
@@ -136,7 +136,7 @@ class Feed:
         events: Mapping[str, EventEpochs] | None = None,
         lanes: int = 1,
     ) -> "Feed":
-        """Split every input as the choices say; in a plain world everything is there from the beginning.
+        """Split every input as the choices say; in a plain world all rows exist from the start.
 
         With ``further`` choices some inputs have epoch columns. ``events`` are those whose epochs are event
         time; then no other has a column, and these have so many lanes.
@@ -177,7 +177,7 @@ class Feed:
     def unfound(self, *, is_last_due: bool, is_quiet: bool) -> list[SimulatedSource]:
         """The sources that have more to find; the last units of one that waits only when that is due.
 
-        Where there are lanes, only when nobody has anything to do besides.
+        With lanes, only when no worker has other work.
         """
         return [
             source

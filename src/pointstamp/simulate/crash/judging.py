@@ -1,9 +1,9 @@
-"""The rules of progress, of snapshots and of commits for a world with crashes, one generation beside another.
+"""Verify progress, snapshots and commits of a world with crashes.
 
 The events of each generation are judged by themselves: a restored generation begins with the counts of the
 protocol, and its first changes bring what was saved. With them go the rules of snapshots
 (``pointstamp.judge.cut_rules``), the same that judge a running query: what an operator has left when it is
-saved, what it has seen, and that an epoch is committed when everybody has saved it.
+saved, what it has seen, and that an epoch is committed when all workers have saved it.
 
 Generations live beside each other for a while, so they are judged in the order in which things happened. Only
 commits concern all of them: they are numbered in the journal, and later ones are of later epochs. When a
@@ -48,7 +48,7 @@ class GenerationJudge:
         self._commits.committed(epoch, self._snapshots)
 
     def end(self, *, at_rest: bool) -> None:
-        """Judge what is left: everything must add up, and at rest be complete."""
+        """Check the final state: counts must balance, and at rest everything must be complete."""
         self._models.check_end(at_rest=at_rest)
         if at_rest:
             self._commits.end(self._snapshots)

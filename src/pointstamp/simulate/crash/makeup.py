@@ -1,4 +1,4 @@
-"""What a world with crashes is like from beginning to end: who is slow, what is rare, how often it saves.
+"""The constant properties of a simulated world: speeds, rates, snapshot intervals.
 
 The first of the options of each choice is the plain one. The order of the choices is part of what a seed
 means: changing it changes every world.

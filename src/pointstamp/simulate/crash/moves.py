@@ -1,9 +1,9 @@
-"""Moves: the events of a run with crashes, grouped by what one operator did at once, with its epoch.
+"""Moves: events grouped by operator activation, with their epoch.
 
 A move is one perf_op of the models: what an operator pulled, was told, sent and kept, up to the end of its
 activation. Its epoch is that of what it was about: the messages that it pulled and the times of which it was
 told; where there are none, the earliest time for which it gave a capability up or sent something. What a
-move leaves for later epochs does not count. Progress is no move: it is made up where it is needed.
+move leaves for later epochs does not count. Progress is not a move: it is generated where it is needed.
 
 The first moves of a worker are its start; those of a restored one say what it was restored to.
 """
@@ -30,7 +30,7 @@ Act: TypeAlias = MessagePulled | MessageSent | CapabilityChanged | Notified | Fr
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What an operator of a worker did at once; ``position`` is where it ended among all that happened."""
+    """One activation of an operator; ``position`` is its end in the run's events."""
 
     position: int
     worker: int
@@ -59,7 +59,7 @@ class GenerationMoves:
 
 
 def starts_of(shape: Shape) -> int:
-    """How many moves a worker's start has: one for each operator with outputs."""
+    """Return the number of moves at a worker's start: one per operator with outputs."""
     return len({port.operator for port in shape.ports if port.is_output})
 
 

@@ -1,4 +1,4 @@
-"""A trace with crashes, followed in the models' state: each generation by itself, one beside the other.
+"""Replay a trace with crashes in the models' state, generation by generation.
 
 What happens to the query is a step, too: a crash, a generation that begins and where it continues, ticks and
 commits. A generation begins with the counts of the protocol, and its first changes bring what was saved, so
@@ -55,7 +55,7 @@ class _Following:
     number: int = -1
 
     def step(self, happened: Happened) -> Json:
-        """The next step, with the models' state beside it as long as they can follow."""
+        """Return the next step, with the models' state as long as they apply."""
         self.number += 1
         generation, event = happened
         if isinstance(event, WorldEvent):

@@ -1,4 +1,4 @@
-"""A query that begins with a savepoint of a simulated one, when that has come to its end.
+"""Start a simulated query from a savepoint of another one.
 
 By then the first query has continued for long, has forgotten old snapshots and removed what it needs no more;
 every savepoint that was answered must still be there. The second query has a storage and a sink of its own,
@@ -61,6 +61,4 @@ def _found(world: CrashWorld, name: str) -> Savepoint:
         if savepoint.name == name and savepoint.commits[-1].epoch >= epoch:
             return savepoint
     there = ", ".join(f"'{each.name}' of epoch {each.commits[-1].epoch}" for each in savepoints) or "none"
-    raise RecoveryError(
-        f"savepoint '{name}' was taken at epoch {epoch}, but in the journal there is {there}."
-    )
+    raise RecoveryError(f"savepoint '{name}' was taken at epoch {epoch}, but the journal has {there}.")

@@ -1,4 +1,4 @@
-"""Running a flow in many worlds with crashes: what is published must be what a run without failures emits.
+"""Run a flow in many worlds with crashes, and compare with a failure-free run.
 
 Each world is judged three times, and each judge finds what the others cannot:
 
@@ -54,8 +54,8 @@ class CrashSimulator(Simulator):
     ) -> None:
         if has_own_times(plan):
             raise FlowError(
-                f"flow '{plan.name}' has times of its own, but snapshots are taken at epochs: a flow that "
-                "must survive crashes needs epochs for its times. Leave --crashes out, or use epochs."
+                f"flow '{plan.name}' has custom times, but snapshots need epochs, so crashes cannot be "
+                "simulated. Leave --crashes out, or use epochs."
             )
         super().__init__(plan, inputs, file=file, steps_max=steps_max)
         self._operators = [int(node.index) for node in plan.nodes if not node.kind.is_door]
@@ -76,7 +76,7 @@ class CrashSimulator(Simulator):
         return replace(after, reason=words)
 
     def judged(self, case: Case, run: CrashRun) -> CrashOutcome:
-        """What the judges say of a world, or of the query that began with a savepoint of it."""
+        """Return the verdicts on a world, or on the query that resumed from its savepoint."""
         objections: dict[str, str] = {}
         verdict = judge_generations(
             self._walker, self._operators, run.happened, is_complete=run.ended is Ended.COMPLETE
@@ -110,7 +110,7 @@ class CrashSimulator(Simulator):
         return run_with_successor(world, steps_max=self._steps_max)
 
     def compared(self, run: CrashRun, objections: dict[str, str]) -> tuple[FindingKind, str]:
-        """What is published against a run without failures; then the objection whose words help most."""
+        """Return the difference from a failure-free run, then the most helpful objection."""
         expected = self._without_failures(run)
         if expected is None:
             return FindingKind.UNKNOWN, "on one worker the flow does not complete with these rows"
@@ -147,7 +147,7 @@ class CrashSimulator(Simulator):
 
 
 def crash_trace(simulator: Simulator, outcome: CrashOutcome) -> CrashTrace:
-    """What is saved of a world with crashes."""
+    """The recorded result of a world with crashes."""
     run, case = outcome.run, outcome.case
     assert isinstance(run, CrashRun)
     header = CrashHeader(

@@ -1,4 +1,4 @@
-"""What a simulated world with crashes is made of: a query and its surroundings, and notes of what happens.
+"""The setting of a simulated query: the query, its surroundings, and a log.
 
 Everything is decided by one seed: the choices, what the world is like
 (``pointstamp.simulate.crash.makeup``) and what it has (``features``), its input, storage and sink. A world
@@ -34,7 +34,7 @@ _LANES_MAX: Final = 3
 
 
 class Doom(NamedTuple):
-    """After how many operations somebody dies, and whether the last is done."""
+    """After how many operations a process dies, and whether the last is done."""
 
     after: int
     is_late: bool
@@ -42,7 +42,7 @@ class Doom(NamedTuple):
 
 @dataclass(slots=True)
 class CrashRun(WorldRun):
-    """What happened in a world with crashes; ``outputs`` is what was published."""
+    """The record of a world with crashes; ``outputs`` is the published output."""
 
     since: int = -1
     """The epoch of the savepoint that the query began with."""
@@ -69,12 +69,12 @@ class KeptChoices(NamedTuple):
 
     @property
     def place(self) -> SavepointPlace:
-        """Where it is, for a query."""
+        """The address of the storage."""
         return SavepointPlace(self.of.storage, self.name, self.of.spec.query_id)
 
 
 class Setting:
-    """What a world is made of, and what is noted of it; changed by the world alone."""
+    """The parts of a world, and its log; changed by the world only."""
 
     make_member: MakeMember = Member
     has_features: bool = True

@@ -1,12 +1,12 @@
-"""The storage of a simulated world: objects on a disk that is written as ``LocalStorage`` writes.
+"""Simulated storage with the write steps of ``LocalStorage``.
 
 What is acknowledged is durable. What is not may be whole, absent, or begun:
 
 - a writer that is killed before its object has its name leaves nothing under it: what it had written, up to
-  any byte, is a new file with a name of its own, which nobody lists or reads;
+  any byte, is a new file with a name of its own, which is neither listed nor read;
 - one that is killed after that, or that gets no answer, leaves it whole, but perhaps not yet on the disk: it
-  is seen by everybody, and if the power fails before the folder goes to the disk, it is gone; AlreadyStored
-  and ``sync`` make it sure;
+  is visible to all, and if the power fails before the folder goes to the disk, it is gone; AlreadyStored and
+  ``sync`` make it sure;
 - a deletion is never made durable: where the power fails, what was deleted may be there again.
 
 All of it is within the promises of ``pointstamp.storage.port``. Not here: objects that lie torn under their
@@ -25,7 +25,7 @@ from pointstamp.storage.words import joined
 
 
 class SimulatedStorage:
-    """Objects in memory, behind what the world wants to go wrong."""
+    """Objects in memory, with the failures of the world."""
 
     address: Final = "a simulated storage"
     is_exclusive: Final = True
@@ -50,7 +50,7 @@ class SimulatedStorage:
         self._store("write", name, joined(content), self._objects.write)
 
     def sync(self, name: str) -> None:
-        """What is seen stays; NotStored where there is no object."""
+        """Make a visible object durable; NotStored if it does not exist."""
 
         def settle() -> None:
             self._objects.sync(name)
@@ -59,7 +59,7 @@ class SimulatedStorage:
         self._durability.around(f"sync '{name}'", settle)
 
     def read(self, name: str) -> bytes:
-        """What an object holds; NotStored where there is none."""
+        """Return the content of an object; NotStored if it does not exist."""
         return self._durability.around(f"read '{name}'", lambda: self._objects.read(name))
 
     def size(self, name: str) -> int | None:

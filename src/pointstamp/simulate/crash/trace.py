@@ -1,4 +1,4 @@
-"""Traces of runs with crashes: all that happened, by generation, as lines of JSON in a file.
+"""Traces of runs with crashes, by generation, as JSON lines.
 
 The first line is the header: the shape of the flow, how many workers, how the run ended, up to which epoch it
 was published, and the command that repeats it. Each further line is a generation and what happened in it. A
@@ -20,7 +20,7 @@ FORMAT: Final = "pointstamp crashes 2"
 
 
 class CrashHeader(msgspec.Struct, frozen=True):
-    """What is known of a run before its first event."""
+    """The header of a trace: everything known before the first event."""
 
     flow: str
     workers: int
@@ -73,7 +73,10 @@ def load_crashes(path: Path) -> CrashTrace:
             "FLOW.py --crashes 0-4 --trace FILE."
         ) from error
     if header.format != FORMAT:
-        raise UsageError(f"{path} has the format {header.format!r}, but this version reads {FORMAT!r}.")
+        raise UsageError(
+            f"{path}: expected format {FORMAT!r}, got {header.format!r}. Read it with the "
+            "version that wrote it."
+        )
     return CrashTrace(header, happened)
 
 

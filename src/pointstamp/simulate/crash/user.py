@@ -1,4 +1,4 @@
-"""What the user of a simulated query does while it runs: says how far inputs are complete, takes savepoints.
+"""The simulated user: promises about inputs, and savepoints.
 
 A user calls a query, which listens between two rounds of its driver, and is answered or not. A user knows of
 an input what was put there, not what the driver has found of it. What was answered holds, whatever crashes
@@ -26,7 +26,7 @@ _SAVEPOINTS_MAX: Final = 6
 
 
 class User:
-    """What was asked of a query, and what was answered; changed by what the user does, and by answers."""
+    """The requests of the user and their answers."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class User:
         self._newest = newest
 
     def unsaid(self) -> list[SimulatedSource]:
-        """The inputs of which more could be said."""
+        """Return the inputs with promises left to make."""
         return [
             source
             for name, source in self._feed.sources.items()
@@ -77,7 +77,7 @@ class User:
         life.calls.append(call)
 
     def is_answered(self) -> bool:
-        """Whether everything that can be said is said, and is published as far as it is complete.
+        """Whether all promises are made, and all complete epochs are published.
 
         An input that has come to its end holds nothing back.
         """

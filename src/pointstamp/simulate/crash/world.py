@@ -1,4 +1,4 @@
-"""A world with crashes: a whole query, its driver, members, journal, snapshots and sink, decided by one seed.
+"""A simulated query with driver, members, journal, snapshots and sink, from one seed.
 
 Members, coordinator, journal and ledger are the production code, as in ``pointstamp.simulate.world`` the
 workers are. At any step members, the driver or all may die: what they had in memory is gone, what they were

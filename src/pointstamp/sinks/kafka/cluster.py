@@ -1,4 +1,4 @@
-"""A cluster of Kafka: its address, the user's settings for it, and what its errors mean.
+"""A Kafka cluster: its address, settings and errors.
 
 Everything that speaks with Kafka asks here for its settings; confluent-kafka is imported when that happens.
 """
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Cluster(RedactedRepr):
-    """Where Kafka is; ``options`` are settings of librdkafka's, such as those of TLS and SASL."""
+    """A Kafka cluster; ``options`` are librdkafka settings, such as those of TLS and SASL."""
 
     bootstrap: str
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)  # it may hold passwords
@@ -40,7 +40,7 @@ class Cluster(RedactedRepr):
         return {**named, "logger": _log, "bootstrap.servers": self.bootstrap, **self.options}
 
     def reader_settings(self, **own: object) -> dict[str, Any]:
-        """Those of a client that reads committed records, from where it is told, and leaves no trace."""
+        """Return the settings of a read-committed consumer that stores no offsets."""
         return self.settings(
             group_id="pointstamp",
             enable_auto_commit=False,
@@ -76,13 +76,13 @@ def check_installed() -> None:
         import confluent_kafka  # noqa: F401 - whether it is there
     except ImportError as error:
         raise FlowError(
-            "Kafka's topics need the package confluent-kafka on the driver and on all workers, which is not "
-            "installed. Install pointstamp[kafka]."
+            "Kafka topics need the package confluent-kafka on the driver and on all workers, which is "
+            "not installed. Install pointstamp[kafka]."
         ) from error
 
 
 def partitions_of(admin: "AdminClient", topics: Iterable[str]) -> dict[str, list[int]]:
-    """The partitions of those of these topics that are there; StorageError if Kafka does not answer."""
+    """Return the partitions of the existing topics; StorageError if Kafka does not answer."""
     found = asked(lambda: admin.list_topics(timeout=ANSWER_SECONDS_MAX), "the list of topics")
     return {
         name: sorted(found.topics[name].partitions)
@@ -155,11 +155,14 @@ def asked(ask: Callable[[], T], what: str) -> T:
     """Return Kafka's answer, asking again while it may yet succeed; StorageError if it cannot."""
     from confluent_kafka import KafkaError, KafkaException
 
-    # A topic that was just made, or whose leader is being elected, is there in a moment.
+    # A topic that was just made, whose leader is being elected or whose broker starts, is there in a moment.
     soon = (
         *(KafkaError._NOENT, KafkaError._TIMED_OUT),  # noqa: SLF001 - public there
+        *(KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN),  # noqa: SLF001 - as above
         *(KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION),
-        *(KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.UNKNOWN_LEADER_EPOCH),
+        *(KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.OFFSET_NOT_AVAILABLE),
+        *(KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH),
+        *(KafkaError.REQUEST_TIMED_OUT, KafkaError.NETWORK_EXCEPTION),
     )
     deadline = monotonic() + ANSWER_SECONDS_MAX
     while True:
@@ -167,7 +170,7 @@ def asked(ask: Callable[[], T], what: str) -> T:
             return ask()
         except KafkaException as error:
             may_be_soon = error.args[0].retriable() or error.args[0].code() in soon
-            if not may_be_soon or monotonic() > deadline:
+            if not may_be_soon or monotonic() + _PAUSE_SECONDS > deadline:
                 raise cannot(f"ask for {what}", error) from error
             sleep(_PAUSE_SECONDS)
         except UnknownOffset as error:
@@ -184,7 +187,7 @@ def cannot(what: str, error: BaseException) -> StorageError:
 
 
 def error_words(error: BaseException) -> str:
-    """What an error of Kafka's says."""
+    """Return the text of a Kafka error."""
     given = error.args[0] if error.args else error
     text = given.str() if hasattr(given, "str") else str(given)
     return (text or type(error).__name__).rstrip(".")

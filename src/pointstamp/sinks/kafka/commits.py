@@ -1,9 +1,10 @@
-"""The topic that says which commits are published: one record for each, in the transaction of its rows.
+"""The topic of commits: one record per commit, in the transaction of its rows.
 
 A commit is published if its record is committed, and both are so at once. The topic is compacted by the name
 of the query, so it stays small; a consumer group's offsets would be forgotten a week after a query was
-stopped. Several queries may share the topic. Whoever looks for the last commit of a query waits until every
-transaction that has begun by then has come to its end: otherwise an open one of another query would hide it.
+stopped. Several queries may share the topic. A reader that looks for the last commit of a query waits until
+every transaction that has begun by then has come to its end: otherwise an open one of another query would
+hide it.
 """
 
 import hashlib
@@ -35,7 +36,7 @@ _PLACE: Final = 0
 
 
 class CommitNote(msgspec.Struct, frozen=True, array_like=True):
-    """What is noted of the last commit: its number, its last epoch, and what the last commits held."""
+    """The note of the last commit: its number, last epoch, and digests of recent commits."""
 
     number: int
     epochs_through: int
@@ -46,7 +47,7 @@ class CommitNote(msgspec.Struct, frozen=True, array_like=True):
         return CommitNote(number, epochs_through, (*self.digests[-RECENT_MAX + 1 :], digest))
 
     def digest_of(self, number: int) -> str | None:
-        """What an earlier commit held; None where that is not known any more."""
+        """Return the digest of an earlier commit; None if it is no longer known."""
         back = self.number - number
         return self.digests[-1 - back] if 0 <= back < len(self.digests) else None
 
@@ -115,9 +116,9 @@ def _records(cluster: Cluster, topic: str, end: int) -> list[tuple[bytes | None,
             message = consumer.poll(1.0)
             if monotonic() > deadline:
                 raise StorageError(
-                    f"the topic '{topic}' has transactions that have not come to an end for "
-                    f"{STABLE_SECONDS_MAX:g} seconds, so that the last commit is not known. Look for a "
-                    "producer that hangs, or end its transaction (kafka-transactions.sh abort)."
+                    f"the topic '{topic}' has transactions that have been open for {STABLE_SECONDS_MAX:g} "
+                    "seconds, so the last commit is unknown. Stop the producer that hangs, or abort its "
+                    "transaction (kafka-transactions.sh abort)."
                 )
             if message is None:
                 continue

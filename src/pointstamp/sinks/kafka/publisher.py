@@ -1,4 +1,4 @@
-"""Publishes commits as transactions of Kafka: the records of all outputs and a note of the commit, at once.
+"""Publish commits as Kafka transactions.
 
 A reader of committed records sees all of a commit or nothing of it. One producer writes it, because no other
 can write into its transaction: so the rows of a commit pass through the driver, encoded by the workers.
@@ -27,7 +27,7 @@ from pointstamp.sinks.kafka import commits
 from pointstamp.sinks.kafka.cluster import ANSWER_SECONDS_MAX, Cluster, cannot, error_words, partitions_of
 from pointstamp.sinks.kafka.commits import BEGUN, NO_COMMIT, CommitNote
 from pointstamp.sinks.kafka.records import KafkaRecord, records
-from pointstamp.sinks.port import Staged
+from pointstamp.sinks.port import PublisherBase, Staged
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException, Producer
@@ -38,7 +38,7 @@ _TRIES_MAX: Final = 5
 _QUEUE_RECORDS: Final = 1_000_000
 
 
-class KafkaPublisher:
+class KafkaPublisher(PublisherBase):
     """Writes the commits of one query; used by the driver's thread."""
 
     def __init__(self, sink: "KafkaSink") -> None:
@@ -57,8 +57,8 @@ class KafkaPublisher:
         there = partitions_of(self._cluster.admin(), topics)
         if missing := sorted(topics - there.keys()):
             raise RecoveryError(
-                f"{self._cluster} has no topic {', '.join(map(repr, missing))}, to which output should "
-                "go; nothing was changed. Make the topic, or name another one."
+                f"{self._cluster} has no topic {', '.join(map(repr, missing))}, which the sink publishes "
+                "to. Nothing was changed. Create the topic, or name another one."
             )
 
     def begin(self) -> None:
@@ -74,7 +74,7 @@ class KafkaPublisher:
 
     @contextmanager
     def prepared(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> Iterator[None]:
-        """Send the rows of a commit while it is written into the journal; nobody sees them before."""
+        """Send the rows of a commit, still invisible, while the journal records it."""
         producer = self._producer
         if producer is not None and self._sent is None and number == self._last.number + 1:
             note = self._last.after(number, epochs_through, commits.digest(epochs_through, staged))
@@ -89,7 +89,7 @@ class KafkaPublisher:
             raise
 
     def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
-        """Write a commit, unless it is there."""
+        """Write a commit unless it is already published."""
         digest = commits.digest(epochs_through, staged)
         for _ in range(_TRIES_MAX):
             producer = self._taken_over()
@@ -176,14 +176,14 @@ class KafkaPublisher:
         last = self._last
         if number > last.number + 1:
             raise StorageError(
-                f"commit {number} was given, but {self._cluster} has commits of query "
-                f"'{self._sink.query}' up to {last.number} only; nothing was changed. One of them was lost, "
-                f"or the topic '{self._sink.commits}' was emptied."
+                f"expected commit {last.number + 1} of query '{self._sink.query}' in {self._cluster}, got "
+                f"commit {number}. Nothing was changed. A commit was lost, or the topic "
+                f"'{self._sink.commits}' was emptied: start with a new checkpoint."
             )
         if number <= last.number and last.digest_of(number) not in (digest, None):
             raise StorageError(
-                f"commit {number} of query '{self._sink.query}' is published with other rows than it was "
-                "given now; nothing was changed. Is this the checkpoint that wrote it?"
+                f"commit {number} of query '{self._sink.query}' is already published with different rows. "
+                "Nothing was changed. Use the checkpoint that wrote it."
             )
         return number <= last.number
 
@@ -253,9 +253,9 @@ def _send(producer: "Producer", topic: str, given: Iterator[KafkaRecord]) -> Non
                     raise
                 raise RecoveryError(
                     f"a record for the topic '{topic}' has {len(record.value or b''):,} bytes, which is more "
-                    f"than Kafka's client takes: {error_words(error)}. The commit is in the journal: allow "
-                    "larger records (options={'message.max.bytes': ...}, and max.message.bytes of the "
-                    "topic), then start the query again."
+                    f"than the Kafka client accepts: {error_words(error)}. Allow larger records "
+                    "(options={'message.max.bytes': ...}, and max.message.bytes of the topic), then restart "
+                    "the query; the commit is in the journal."
                 ) from error
 
 

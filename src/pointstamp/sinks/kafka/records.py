@@ -1,4 +1,4 @@
-"""Rows as records of Kafka: their keys, and their values as JSON.
+"""Encode rows as Kafka records: keys, and values as JSON.
 
 - Rows of a stream: each is a record. With a key its columns are the record's key: one column as text, as it
   is where it is text or bytes, and several as a JSON object.
@@ -27,7 +27,7 @@ VALUE: Final = "value"
 
 
 class KafkaRecord(NamedTuple):
-    """What is sent: a key, which may be missing, and a value, which is missing in a tombstone."""
+    """A Kafka record: an optional key, and a value, which a tombstone lacks."""
 
     key: bytes | None
     value: bytes | None
@@ -35,7 +35,7 @@ class KafkaRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordPlan:
-    """How the rows of one output become records; checked against its columns when it is made."""
+    """Encodes the rows of one output as records; checked against its columns."""
 
     schema: pa.Schema
     key: tuple[str, ...] = ()
@@ -51,15 +51,23 @@ class RecordPlan:
         for column in (*plan.key, *([plan.deleted] if plan.deleted else [])):
             if column not in schema.names:
                 raise SchemaError(
-                    f"{who} has no column '{column}', by which its records should be made; it has "
+                    f"{who} has no column '{column}', which the sink's records need; it has "
                     f"{', '.join(schema.names)}. Name one of these."
                 )
         if plan.deleted and not types.is_boolean(schema.field(plan.deleted).type):
-            raise SchemaError(f"{who}: '{plan.deleted}' says which rows are deleted; it must be a boolean.")
+            raise SchemaError(
+                f"{who}: deleted={plan.deleted!r} must name a boolean column. Cast it in the flow."
+            )
         if plan.deleted and not plan.key:
-            raise FlowError(f"{who}: a deleted row is a record with its key alone. Name the key: key='id'.")
+            raise FlowError(
+                f"{who}: deleted= needs key=, because a deleted row is published as a record "
+                "with its key alone. Name the key: key='id'."
+            )
         if plan.is_raw and (VALUE not in schema.names or not _is_bytes(schema.field(VALUE).type)):
-            raise SchemaError(f"{who} needs a column 'value' of bytes or text to be sent as it is.")
+            raise SchemaError(
+                f"{who} needs a column 'value' of binary or string type for value='raw'. "
+                "Add it in the flow, or use value='json'."
+            )
         return plan
 
     def staged(self, epoch: int, batch: pa.RecordBatch) -> pa.RecordBatch:

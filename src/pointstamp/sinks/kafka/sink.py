@@ -1,4 +1,4 @@
-"""Output as records of Kafka, exactly once for readers of committed records; needs ``confluent-kafka``.
+"""Kafka output, exactly once for read-committed consumers; needs ``confluent-kafka``.
 
 Workers stage encoded rows as files (``pointstamp.sinks.files``) in the query's checkpoint, or below a path
 that is given; small ones are in the journal, with their commit. The driver writes the files of a commit as
@@ -17,7 +17,7 @@ from pointstamp.sinks.files import Origin, StagedFiles, folder_name
 from pointstamp.sinks.kafka.cluster import check_installed
 from pointstamp.sinks.kafka.publisher import KafkaPublisher
 from pointstamp.sinks.kafka.records import STAGED, RecordPlan
-from pointstamp.sinks.port import Epochs, Staged
+from pointstamp.sinks.port import Epochs, SinkBase, Staged, WriterBase
 from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.port import Storage
 
@@ -27,7 +27,7 @@ INLINE_BYTES_MAX = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class KafkaSink(RedactedRepr):
+class KafkaSink(SinkBase, RedactedRepr):
     """Records in topics of Kafka: each commit is one transaction, over all outputs.
 
     ``topic`` is that of the one output, or topics by output. A row is a record whose value is a JSON object,
@@ -54,7 +54,9 @@ class KafkaSink(RedactedRepr):
 
     def __post_init__(self) -> None:
         if self.value not in ("json", "raw"):
-            raise FlowError(f"{self._who} was given value={self.value!r}; give 'json' or 'raw'.")
+            raise FlowError(
+                f"{self._who}: value must be 'json' or 'raw', got {self.value!r}. Choose one of these."
+            )
 
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "KafkaSink":
         """The sink for one query; SchemaError for columns of which no records can be made."""
@@ -62,13 +64,16 @@ class KafkaSink(RedactedRepr):
         made = replace(self, query=query, schemas=dict(schemas))
         if isinstance(self.topic, str) and len(schemas) > 1:
             raise FlowError(
-                f"{self._who} was given one topic for the outputs {', '.join(schemas)}. Give one for each: "
-                "{'" + next(iter(schemas)) + "': '" + self.topic + "', ...}."
+                f"{self._who}: expected one topic per output, got one topic for {', '.join(schemas)}. "
+                "Give one for each: {'" + next(iter(schemas)) + "': '" + self.topic + "', ...}."
             )
         if unknown := [
             name for name in schemas if not isinstance(self.topic, str) and name not in self.topic
         ]:
-            raise FlowError(f"{self._who} was given no topic for output {', '.join(map(repr, unknown))}.")
+            raise FlowError(
+                f"{self._who}: output {', '.join(map(repr, unknown))} has no topic. Name one "
+                "in topic={...}."
+            )
         for output, schema in schemas.items():
             made._plan_of(output, schema)  # noqa: SLF001 - of its own kind; what does not fit is refused
         return made
@@ -88,13 +93,13 @@ class KafkaSink(RedactedRepr):
         return KafkaPublisher(self)
 
     def storage(self) -> Storage:
-        """Where workers stage what they have."""
+        """Return the storage where workers stage rows."""
         if self.staging is None:
-            raise FlowError(f"{self._who} has no place to stage rows. Give one: staging='path'.")
+            raise FlowError(f"{self._who}: no folder to stage rows in. Give one: staging='path'.")
         return storage_at(self.staging) if isinstance(self.staging, str) else self.staging
 
     def folders(self) -> dict[str, str]:
-        """Where the files of each output are staged."""
+        """Return the staging folder of each output."""
         return {output: f"staged/{folder_name(output)}" for output in self.schemas}
 
     def topic_of(self, output: str) -> str:
@@ -120,7 +125,7 @@ class KafkaSink(RedactedRepr):
         return f"the sink at Kafka '{redact(self.bootstrap)}'"
 
 
-class KafkaWriter:
+class KafkaWriter(WriterBase):
     """Stages the records of one worker."""
 
     def __init__(self, staged: StagedFiles, plans: Mapping[str, RecordPlan]) -> None:

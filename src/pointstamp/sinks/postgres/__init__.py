@@ -1,4 +1,4 @@
-"""Output as tables of PostgreSQL: staged by workers inside the database, published in one transaction.
+"""PostgreSQL output: rows staged in the database, published in one transaction.
 
 ``sink`` is what a user makes; its workers stage by ``staging`` and its driver publishes by ``publishing``.
 Both reach the database through ``database``, and find there what ``registry`` has written down. ``columns``

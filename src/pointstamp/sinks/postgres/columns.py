@@ -1,4 +1,4 @@
-"""Columns of Arrow as columns of PostgreSQL: the types, and rows as COPY reads them.
+"""Convert Arrow columns to PostgreSQL types and COPY rows.
 
 Rows travel as CSV in which every value stands in quotes and a null is nothing at all, so that an empty text
 and a null are told apart. Values are never cut: what PostgreSQL cannot hold is rejected with an error.
@@ -66,8 +66,8 @@ def as_csv(output: str, rows: pa.Table) -> bytes:
     for name, text in zip(rows.column_names, texts, strict=True):
         if pc.any(pc.match_substring(text, "\0")).as_py():
             raise SchemaError(
-                f"output '{output}', column '{name}' has a text with the character of code 0, which "
-                "PostgreSQL cannot hold. Replace it in the flow."
+                f"output '{output}', column '{name}' has a text with the character U+0000, which "
+                "PostgreSQL cannot store. Replace it in the flow."
             )
     stream = pa.BufferOutputStream()
     options = csv.WriteOptions(include_header=False, quoting_style="all_valid")

@@ -1,4 +1,4 @@
-"""A connection to a database, in transactions that either happen or do not.
+"""Database connections and transactions.
 
 A connection is opened when it is first needed, and again after any error: what was begun on the old one is
 undone by the server, as if the process had died. Nothing waits for ever. A server that is gone is noticed
@@ -88,7 +88,7 @@ class Database:
 
     @property
     def address(self) -> str:
-        """Where the database is, without what is secret."""
+        """The address of the database, without secrets."""
         said = connection_options(self._conninfo)
         port = f":{said['port']}" if "port" in said else ""
         return f"{said.get('dbname', 'the default')} at {said.get('host', 'the default host')}{port}"
@@ -108,7 +108,7 @@ class Database:
                 text = text.replace(str(value), HIDDEN) if is_secret(name) else text
             said = " ".join((text.splitlines() or [type(error).__name__])[:2])
             raise StorageError(
-                f"the database {self.address} did not do what it was asked for: {said.rstrip('.')}."
+                f"the database {self.address} rejected a statement: {said.rstrip('.')}."
             ) from (error if text == str(error) else None)
         except BaseException:
             self.close()
@@ -148,7 +148,7 @@ def psycopg_package() -> ModuleType:
         import psycopg
     except ImportError as error:
         raise FlowError(
-            "tables of PostgreSQL need the package psycopg on the driver and on all workers, and it is not "
+            "PostgreSQL tables need the package psycopg on the driver and on all workers, which is not "
             "installed. Install pointstamp[postgres]."
         ) from error
     return psycopg

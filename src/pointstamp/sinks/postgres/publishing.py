@@ -1,4 +1,4 @@
-"""What the driver does: a commit's number and its rows become visible in one transaction.
+"""Publish a commit's rows and number in one transaction.
 
 A number that is there says that its rows are there. Of two drivers that publish the same commit at once, one
 waits for the other at the number, and then finds it.
@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pointstamp.errors import RecoveryError, StorageError
-from pointstamp.sinks.port import Staged
+from pointstamp.sinks.port import PublisherBase, Staged
 from pointstamp.sinks.postgres.database import Database
 from pointstamp.sinks.postgres.registry import Registry, digest
 from pointstamp.sinks.postgres.tables import OutputColumns
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pointstamp.sinks.postgres.database import Connection
 
 
-class PostgresPublisher:
+class PostgresPublisher(PublisherBase):
     """Publishes the commits of one query."""
 
     def __init__(self, database: Database, registry: Registry, outputs: Mapping[str, OutputColumns]) -> None:
@@ -37,7 +37,7 @@ class PostgresPublisher:
                     problem = self._stranger(connection, output)
                 if problem is not None:
                     raise RecoveryError(
-                        f"{problem} Nothing was changed: take the change back, or give another name, another "
+                        f"{problem} Nothing was changed. Undo the change, or give another name, another "
                         "schema, or a new checkpoint with a new schema."
                     )
 
@@ -48,7 +48,7 @@ class PostgresPublisher:
             self._registry.begin_output(connection)
 
     def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
-        """Apply all pieces and note the number, in one transaction, unless the number is there."""
+        """Apply all pieces and record the number in one transaction, unless it is recorded."""
         pieces: dict[str, dict[str, int]] = {}
         for piece in staged:
             pieces.setdefault(piece.output, {})[piece.path.rpartition("/")[2]] = piece.rows
@@ -60,8 +60,9 @@ class PostgresPublisher:
             for output, its_pieces in pieces.items():
                 if output not in own:
                     raise StorageError(
-                        f"commit {number} has rows of output '{output}', for which the schema "
-                        f"'{self._registry.schema}' has no table."
+                        f"commit {number} has rows of output '{output}', but the schema "
+                        f"'{self._registry.schema}' has no table for it. Start with a new checkpoint and "
+                        "another schema."
                     )
                 own[output].publish(connection, its_pieces)
 

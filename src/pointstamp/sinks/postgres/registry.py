@@ -1,4 +1,4 @@
-"""What the database itself knows: which outputs there are, whose they are, and which commits it has.
+"""The registry in the database: outputs, owners and commits.
 
     _pointstamp_outputs    one row for each output: its query, and what its table is like
     _pointstamp_commits    the last commits of each query: number, last epoch, and a digest of the content
@@ -34,7 +34,7 @@ _LOCK: Final = 0x706F696E74  # "point": everybody who makes tables takes it
 
 
 class Registry:
-    """What a schema of the database says of one query, and of the tables of others."""
+    """The registry of a schema: the outputs of one query, and tables of others."""
 
     def __init__(self, schema: str, query: str) -> None:
         self.schema = schema
@@ -93,7 +93,7 @@ class Registry:
         return known
 
     def problem(self, output: str, said: OutputColumns, there: tuple[str, OutputColumns]) -> str | None:
-        """Why an output cannot continue with the table that is there, as text; None if it can."""
+        """Return why an output cannot continue with its table, as text; None if it can."""
         query, before = there
         if query != self.query:
             return (
@@ -128,13 +128,13 @@ class Registry:
             run(connection, self._sql(insert, _COMMITS), [self.query, digest([])])
 
     def begin_commit(self, connection: "Connection", number: int, through: int, content: str) -> bool:
-        """Note a commit's number in the transaction of its rows; False if it is there with this content."""
+        """Record a commit in the transaction of its rows; False if it is recorded with this content."""
         last = self._last(connection)
         expected = 0 if last is None else last[0] + 1
         if number > expected:
             raise StorageError(
-                f"the tables in '{self.schema}': commit {expected} of '{self.query}' must come next, but "
-                f"commit {number} was given."
+                f"the tables in '{self.schema}': expected commit {expected} of '{self.query}', got commit "
+                f"{number}."
             )
         insert = (
             "INSERT INTO {} (query, number, through, content) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING"
@@ -150,8 +150,8 @@ class Registry:
         there = run(connection, sql, [self.query, number]).fetchone()
         if there is not None and there != (through, content):
             raise StorageError(
-                f"the tables in '{self.schema}': commit {number} of '{self.query}' was published before, "
-                "with other content."
+                f"the tables in '{self.schema}': commit {number} of '{self.query}' was already published "
+                "with different content. Use a new checkpoint and another schema."
             )
         return False
 
@@ -179,6 +179,6 @@ class Registry:
 
 
 def digest(staged: Iterable[Staged]) -> str:
-    """What is kept of a commit's pieces to recognise them."""
+    """Return the digest that identifies the pieces of a commit."""
     content = msgspec.json.encode(sorted(staged, key=lambda piece: piece.path))
     return hashlib.blake2b(content, digest_size=16).hexdigest()

@@ -1,9 +1,8 @@
-"""Output as tables of PostgreSQL, one per output, in which an epoch is there whole and once.
+"""PostgreSQL output, one table per output, exactly once by epoch.
 
-Workers copy their rows into a table beside, which nobody reads. A commit is one transaction of the database:
-it notes the commit's number and moves the rows of all outputs, so that a reader sees all outputs at the same
-epoch, with any isolation that reads one snapshot. Rows pass through the database twice and never through the
-driver.
+Workers copy their rows into a separate staging table. A commit is one transaction of the database: it notes
+the commit's number and moves the rows of all outputs, so that a reader sees all outputs at the same epoch,
+with any isolation that reads one snapshot. Rows pass through the database twice and never through the driver.
 
 A stream is appended, with the epoch of each row in a column. An output that is a table becomes a table of the
 rows that are there: with a key each row once, updated and deleted by that key; without one each row once,
@@ -19,6 +18,7 @@ import pyarrow as pa
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.redaction import RedactedRepr
 from pointstamp.sinks import files
+from pointstamp.sinks.port import SinkBase
 from pointstamp.sinks.postgres.columns import sql_type
 from pointstamp.sinks.postgres.database import Connect, Database, connected, connection_options
 from pointstamp.sinks.postgres.publishing import PostgresPublisher
@@ -36,7 +36,7 @@ _SYSTEM_COLUMNS: Final = frozenset(("ctid", "xmin", "xmax", "cmin", "cmax", "tab
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class PostgresSink(RedactedRepr):
+class PostgresSink(SinkBase, RedactedRepr):
     """Tables of a database; ``conninfo`` is what libpq connects with: ``host=db dbname=shop user=me``.
 
     The tables lie in ``schema``, which is made where it is missing. ``keys`` are the columns that are the key
@@ -57,13 +57,13 @@ class PostgresSink(RedactedRepr):
         connection_options(self.conninfo)
         if not _fits(self.schema) or self.schema.startswith("pg_"):
             raise FlowError(
-                f"PostgresSink: the name of schema {self.schema!r} must have 1 to {_NAME_BYTES_MAX} bytes, "
-                "and must not begin with 'pg_'. Choose another schema."
+                f"PostgresSink: schema must be a name of 1 to {_NAME_BYTES_MAX} bytes that does not begin "
+                f"with 'pg_', got {self.schema!r}. Choose another schema."
             )
         for output in self.keys:
             if output not in schemas:
                 raise FlowError(
-                    f"the sink for the schema '{self.schema}' was given keys for '{output}', but the outputs "
+                    f"the sink for the schema '{self.schema}': keys= names '{output}', but the outputs "
                     f"are {', '.join(schemas)}. Name one of these."
                 )
         for output, schema in schemas.items():
@@ -105,9 +105,8 @@ class PostgresSink(RedactedRepr):
         for name in (output, *schema.names):
             if not _fits(name) or name.startswith("_pointstamp"):
                 raise SchemaError(
-                    f"output '{output}': PostgreSQL's names have 1 to {_NAME_BYTES_MAX} bytes, and those "
-                    f"that begin with '_pointstamp' are the sink's own; '{name}' cannot be one. Rename it in "
-                    "the flow."
+                    f"output '{output}': a PostgreSQL name must have 1 to {_NAME_BYTES_MAX} bytes and not "
+                    f"begin with '_pointstamp', got '{name}'. Rename it in the flow."
                 )
         if system := sorted(_SYSTEM_COLUMNS.intersection(schema.names)):
             raise SchemaError(
@@ -117,13 +116,13 @@ class PostgresSink(RedactedRepr):
         said = self._columns(output, schema)
         if len(said.columns) > _COLUMNS_MAX:
             raise SchemaError(
-                f"output '{output}' has {len(said.columns)} columns; a table of PostgreSQL has "
-                f"{_COLUMNS_MAX} at most. Select fewer columns in the flow."
+                f"output '{output}' has {len(said.columns)} columns; a PostgreSQL table has at most "
+                f"{_COLUMNS_MAX}. Select fewer columns in the flow."
             )
         if len(said.key) > _KEY_COLUMNS_MAX:
             raise SchemaError(
-                f"output '{output}' has a key of {len(said.key)} columns; a key of PostgreSQL has "
-                f"{_KEY_COLUMNS_MAX} at most. Choose fewer columns."
+                f"output '{output}' has a key of {len(said.key)} columns; a PostgreSQL key has at most "
+                f"{_KEY_COLUMNS_MAX}. Choose fewer columns."
             )
         lacking = [name for name, kind in said.columns.items() if not kind]
         if lacking:
@@ -134,7 +133,9 @@ class PostgresSink(RedactedRepr):
             )
         key = self.keys.get(output, ())
         if isinstance(key, str):
-            raise FlowError(f"the key of output '{output}' must be a list of columns: ['{key}'].")
+            raise FlowError(
+                f"the key of output '{output}' must be a list of columns, got {key!r}. Write ['{key}']."
+            )
         unknown = [name for name in key if name not in said.columns]
         if unknown or (key and said.kind == "appended" and not self.changes):
             found = (
@@ -142,11 +143,11 @@ class PostgresSink(RedactedRepr):
                 if not unknown
                 else f"has no column {', '.join(unknown)}; it has {', '.join(said.columns)}"
             )
-            raise FlowError(f"output '{output}' was given the key {', '.join(key)}, but {found}.")
+            raise FlowError(f"output '{output}' cannot have the key {', '.join(key)}: {found}.")
         if said.kind == "weighted" and WEIGHT in said.columns:
             raise SchemaError(
-                f"output '{output}' has a column '{WEIGHT}', which is the name of the column that says how "
-                "often a row is there. Rename it in the flow, or give a key."
+                f"output '{output}' has a column '{WEIGHT}', which is reserved for the multiplicity of a "
+                "row. Rename it in the flow, or give a key."
             )
 
 

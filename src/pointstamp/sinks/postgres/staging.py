@@ -1,4 +1,4 @@
-"""What a worker does: its rows go into a table of the database that nobody reads, under the piece's name."""
+"""Stage a worker's rows in a separate table of the database."""
 
 import secrets
 import zlib
@@ -11,7 +11,7 @@ import pyarrow as pa
 from pointstamp.errors import SchemaError
 from pointstamp.rows.columns import integers
 from pointstamp.sinks.files import EPOCH_COLUMN
-from pointstamp.sinks.port import Epochs, Staged
+from pointstamp.sinks.port import Epochs, Staged, WriterBase
 from pointstamp.sinks.postgres.columns import as_csv
 from pointstamp.sinks.postgres.database import Database, identifier, psycopg_package
 from pointstamp.sinks.postgres.registry import Registry
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pointstamp.sinks.postgres.database import Connection
 
 
-class StagedRows:
+class StagedRows(WriterBase):
     """Stages the rows of one worker, in one generation."""
 
     def __init__(
@@ -92,8 +92,8 @@ class StagedRows:
         for name in said.key:
             if fitted[name].null_count:
                 raise SchemaError(
-                    f"output '{output}' has a row of epoch {epoch} with null in '{name}', which is a column "
-                    "of its key. Replace nulls in the flow, or give no key."
+                    f"output '{output}' has a row of epoch {epoch} with null in the key column '{name}'. "
+                    "Replace nulls in the flow, or give no key."
                 )
         epochs = integers(np.full(table.num_rows, epoch), EPOCH_COLUMN.type)
         return fitted.add_column(0, EPOCH_COLUMN, epochs)

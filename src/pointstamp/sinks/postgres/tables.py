@@ -1,12 +1,12 @@
-"""The tables of an output: the one that people read, the one that workers stage into, and what a commit does.
+"""Published and staging tables of an output, and how a commit changes them.
 
 There are three kinds. A stream is *appended*, with the epoch of each row. A table whose key is known is
 *keyed*: each row is there once, and a commit updates, deletes and inserts by key. A table without a key is
 *weighted*: each row is there once, beside how often it is there. What changes add up to within a commit is
 found by the database itself.
 
-Invariant: a commit finds every row that it removes exactly as often as it removes it. Otherwise somebody else
-has changed the table, or the key is none, and nothing is changed.
+Invariant: a commit finds every row that it removes exactly as often as it removes it. Otherwise another
+writer has changed the table, or the key is none, and nothing is changed.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ TableKind: TypeAlias = Literal["appended", "keyed", "weighted"]
 
 
 class OutputColumns(msgspec.Struct, frozen=True):
-    """What is written down of an output: how its table is kept, its columns with their types, and its key."""
+    """The recorded layout of an output: table kind, columns with types, and key."""
 
     kind: TableKind
     columns: dict[str, str]
@@ -103,24 +103,24 @@ class KeptTable:
             found = run(connection, ways[self.said.kind](), [list(pieces)]).fetchone()
         except pg.errors.UniqueViolation as error:
             raise FlowError(
-                f"the table '{self._name}' already has a row of a key that comes again: "
-                f"{error.diag.message_detail or error} Either {', '.join(self.said.key)} is no key of output "
-                f"'{self._output}', or somebody else has added rows. {_ANEW}"
+                f"the table '{self._name}' already has a row with an inserted key: "
+                f"{error.diag.message_detail or error} Either {', '.join(self.said.key)} is not a key of "
+                f"output '{self._output}', or another writer has added rows. {_ANEW}"
             ) from error
         assert found is not None
         moved, wanted_gone, gone, wanted_come, come = found
         for piece, rows in pieces.items():
             if (moved or {}).get(piece, 0) != rows:
                 raise StorageError(
-                    f"the table '{self._name}': {rows} rows were staged for it as '{piece}', but "
-                    f"{(moved or {}).get(piece, 0)} are there. Somebody else has removed them: begin with a "
-                    "new checkpoint and another schema."
+                    f"the table '{self._name}': expected {rows} staged rows as '{piece}', got "
+                    f"{(moved or {}).get(piece, 0)}. Another writer has removed them: start with a new "
+                    "checkpoint and another schema."
                 )
         if (wanted_gone, wanted_come) != (gone, come):
             raise FlowError(
-                f"the table '{self._name}': a commit removes {wanted_gone} rows and brings {wanted_come}, "
-                f"but {gone} could be removed and {come} brought. Either the rows of output "
-                f"'{self._output}' have no such key, or somebody else has changed the table. {_ANEW}"
+                f"the table '{self._name}': a commit deletes {wanted_gone} rows and inserts "
+                f"{wanted_come}, but {gone} were deleted and {come} inserted. Either the rows of output "
+                f"'{self._output}' have no such key, or another writer has changed the table. {_ANEW}"
             )
 
     def discard(self, connection: "Connection", generation: int, keep: list[str]) -> None:
@@ -260,6 +260,6 @@ class KeptTable:
 
 
 _ANEW: Final = (
-    "Nothing was changed. Begin with a new checkpoint and another schema, give the columns that are a key, "
-    "and let nobody else change the table."
+    "Nothing was changed. Start with a new checkpoint and another schema, give the columns that are a "
+    "key, and allow no other writer to the table."
 )

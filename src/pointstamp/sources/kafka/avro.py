@@ -1,4 +1,4 @@
-"""Values in Avro, in a registry's wire format: decoded here, with the schemas that their numbers stand for.
+"""Decode Avro values in the wire format of a schema registry.
 
 Schemas are given by number, or asked of a registry by its address, each once in a process.
 """
@@ -42,14 +42,14 @@ class AvroDecoder(RedactedRepr):
         number = int.from_bytes(value[1:HEADER_BYTES], "big")
         found = schemaless_reader(io.BytesIO(value[HEADER_BYTES:]), self._schema(number), None)
         if not isinstance(found, dict):
-            raise ValueError("it is no record of Avro's")
+            raise ValueError("it is not an Avro record")
         return found
 
     def _schema(self, number: int) -> Any:  # noqa: ANN401 - as fastavro has it
         if isinstance(self.registry, str):
             return _asked(self.registry, number)
         if number not in self.registry:
-            raise ValueError(f"its schema has the number {number}, which was not given")
+            raise ValueError(f"its schema id is {number}, which registry= does not contain")
         return _parsed(json.dumps(self.registry[number]))
 
 
@@ -58,7 +58,9 @@ def check_avro_installed() -> None:
     try:
         import fastavro  # noqa: F401 - whether it is there
     except ImportError as error:
-        raise FlowError("Avro needs the package fastavro. Install pointstamp[kafka].") from error
+        raise FlowError(
+            "Avro needs the package fastavro, which is not installed. Install pointstamp[kafka]."
+        ) from error
 
 
 @cache
@@ -72,7 +74,10 @@ def _parsed(text: str) -> Any:  # noqa: ANN401 - as fastavro has it
 def _asked(registry: str, number: int) -> Any:  # noqa: ANN401 - as above
     shown = redact(registry)
     if not registry.startswith(("http://", "https://")):
-        raise FlowError(f"the registry '{shown}' must be an address that begins with http:// or https://.")
+        raise FlowError(
+            "registry must be an address that begins with http:// or https://, got "
+            f"'{shown}'. Give the registry's URL."
+        )
     try:
         with urlopen(_request(registry, number), timeout=_ANSWER_SECONDS_MAX) as answer:  # noqa: S310 - above
             return _parsed(json.loads(answer.read())["schema"])

@@ -1,4 +1,4 @@
-"""Records of a topic as rows: the columns of their values, and what else is asked for.
+"""Map Kafka records to columns.
 
 A column that is asked for by ``columns=`` holds what Kafka knows of a record: its key, value, headers,
 timestamp, topic, partition or offset, whether it is a tombstone, or why it could not be decoded. One that
@@ -46,7 +46,7 @@ KNOWN: Final[Mapping[str, tuple[pa.DataType, Callable[["Message"], Any]]]] = {
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RecordColumns(RedactedRepr):
-    """How records become rows; made and checked when the source is."""
+    """Maps records to rows; checked when the source is created."""
 
     format: KafkaFormat
     registry: str | Mapping[int, Any] | None
@@ -59,19 +59,19 @@ class RecordColumns(RedactedRepr):
         """FlowError if this cannot work."""
         if wrong := [each for each in self.known.values() if each not in (*KNOWN, ERROR)]:
             raise FlowError(
-                f"{who}: columns= asks for {', '.join(map(repr, wrong))} of a record; there is "
-                f"{', '.join([*KNOWN, ERROR])}."
+                f"{who}: columns= must ask for fields of a record ({', '.join([*KNOWN, ERROR])}), got "
+                f"{', '.join(map(repr, wrong))}. Choose one of these."
             )
         if self.on_bad == "keep" and ERROR not in self.known.values():
             raise FlowError(
-                f"{who}: on_bad='keep' keeps records that cannot be decoded, and a column must tell them "
-                "from others. Ask for it: columns={'why': 'error', 'value': 'value', ...}; or write them to "
-                "a folder: on_bad=ps.BadRecords(path)."
+                f"{who}: on_bad='keep' keeps records that cannot be decoded, so a column must distinguish "
+                "them. Ask for it: columns={'why': 'error', 'value': 'value', ...}; or write them to a "
+                "folder: on_bad=ps.BadRecords(path)."
             )
         if (self.format == "avro") != (self.registry is not None):
             raise FlowError(
                 f"{who}: format='avro' needs registry=, the address of a schema registry or schemas by "
-                "number, and no other format does."
+                "id; other formats accept no registry=."
             )
         if self.format == "avro":
             check_avro_installed()
@@ -114,8 +114,8 @@ class RecordColumns(RedactedRepr):
             return Decoded(pa.RecordBatch.from_arrays([], schema=schema), {})
         if self.format == "raw":
             raise SchemaError(
-                f"records are read as they are, but the column '{schema.names[0]}' is none of those asked "
-                "for by columns= or key=. Ask for it, or name a format."
+                "without a format only columns of columns= and key= can be declared, got "
+                f"'{schema.names[0]}'. Ask for it there, or name a format."
             )
         decode: Decoder = decode_json if self.format == "json" else decode_json_schema
         if self.registry is not None:
@@ -160,7 +160,7 @@ def _known(
     except (pa.ArrowException, ValueError) as error:
         raise SchemaError(
             f"{who}: the column '{field.name}' is declared as {field.type}, but the {what} of a record is "
-            f"{kind}, and one of them does not fit: {error}."
+            f"{kind}, and one does not fit: {error}. Declare a wider type."
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""The values of records as columns: JSON objects, with or without a registry's five bytes before them.
+"""Decode JSON values of records, with or without a registry header.
 
 A registry's wire format is a zero, the number of a schema in four bytes, and the value. What a JSON object
 must be is said by the input's columns, so the schema's number is passed over.
@@ -145,7 +145,7 @@ def _parsed(texts: Sequence[bytes], schema: pa.Schema) -> Iterable[pa.RecordBatc
     lines = [text.replace(b"\n", b" ").strip() for text in texts]
     for line in lines:
         if not (line.startswith(b"{") and line.endswith(b"}")):
-            raise ValueError("it is no JSON object")
+            raise ValueError("it is not a JSON object")
     joined = b"\n".join(lines)
     check_utf8(joined)
     # A value for a key that looks like the change of a row is a problem, so that its keys are looked at.

@@ -1,4 +1,4 @@
-"""Reads exactly the records of a range of offsets, in order, and never waits for one that will not come.
+"""Read a range of offsets completely, in order, without waiting for missing ones.
 
 A range ends before an offset up to which every transaction has ended, so Kafka can tell of each offset in it
 whether there is a record. Where the last offsets hold none, the reader knows by the next record after the
@@ -15,7 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from pointstamp.errors import SourceError, StorageError
-from pointstamp.sinks.kafka.cluster import ANSWER_SECONDS_MAX, Cluster, error_words
+from pointstamp.sinks.kafka.cluster import ANSWER_SECONDS_MAX, Cluster, asked, error_words
 from pointstamp.sources.kafka.ranges import OffsetRange
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class PartitionConsumer:
             elif monotonic() > deadline:
                 raise StorageError(
                     f"{who}: Kafka did not send the records from offset {self._next} on within "
-                    f"{ANSWER_SECONDS_MAX:g} seconds. Look whether its brokers can be reached."
+                    f"{ANSWER_SECONDS_MAX:g} seconds. Check that its brokers are reachable."
                 )
             elif self._is_lost:
                 self._go_on_after_loss(start, stop, who, on_lost)
@@ -140,7 +140,9 @@ class PartitionConsumer:
         from confluent_kafka import TopicPartition
 
         place = TopicPartition(self._topic, self._partition)
-        first, end = self._consumer.get_watermark_offsets(place, ANSWER_SECONDS_MAX)
+        first, end = asked(
+            lambda: self._consumer.get_watermark_offsets(place, ANSWER_SECONDS_MAX), f"the offsets of {who}"
+        )
         if first < 0 or end < 0:
             return  # Kafka does not know them yet, and is asked again until the deadline
         if self._next is not None and first <= self._next and stop <= end:

@@ -1,4 +1,4 @@
-"""Values in Protobuf: messages of one name, decoded by the descriptors that ``protoc`` has written.
+"""Decode Protobuf values with descriptors of ``protoc``.
 
 ``protoc --include_imports --descriptor_set_out=orders.desc orders.proto`` makes the descriptors. Fields are
 columns of their names: nested messages structs, repeated fields lists, maps maps, an enum its name or its
@@ -58,7 +58,7 @@ class ProtobufDecoder:
         indexes, at = _indexes(value, HEADER_BYTES)
         if indexes != _place_in_file(descriptor):
             raise ValueError(
-                f"it is message {indexes} of its file, and '{self.message}' is {_place_in_file(descriptor)}"
+                f"it is message {indexes} of its file, but '{self.message}' is {_place_in_file(descriptor)}"
             )
         return value[at:]
 
@@ -84,14 +84,16 @@ def protobuf_decoder(
     if not is_wanted or message is None or descriptors is None:
         raise FlowError(
             f"{who}: format='protobuf' and 'protobuf_schema' need message=, a message's full name, and "
-            "descriptors=, the file that protoc writes by --descriptor_set_out, and no other format does."
+            "descriptors=, the output of protoc --descriptor_set_out; other formats accept neither."
         )
     content = descriptors if isinstance(descriptors, bytes) else _content(who, descriptors)
     decoder = ProtobufDecoder(content, message, format == "protobuf_schema")
     try:
         import google.protobuf  # noqa: F401 - whether it is there
     except ImportError as error:
-        raise FlowError(f"{who}: Protobuf needs the package protobuf. Install pointstamp[kafka].") from error
+        raise FlowError(
+            f"{who}: Protobuf needs the package protobuf, which is not installed. Install pointstamp[kafka]."
+        ) from error
     try:
         _message_class(content, message)
     except Exception as error:
@@ -145,7 +147,7 @@ def _zigzag(value: bytes, at: int) -> tuple[int, int]:
     number = shift = 0
     while True:
         if at >= len(value):
-            raise ValueError("it ends inside the place of its message")
+            raise ValueError("it ends inside its message index")
         number |= (value[at] & 0x7F) << shift
         at, shift = at + 1, shift + 7
         if value[at - 1] < 0x80:
@@ -175,12 +177,12 @@ def _field(message: Any, known: Any, kind: pa.DataType) -> Any:  # noqa: ANN401 
     value = getattr(message, known.name)
     if known.message_type is not None and known.message_type.GetOptions().map_entry:
         if not types.is_map(kind):
-            raise ValueError(f"its field '{known.name}' is a map, and the column is {kind}")
+            raise ValueError(f"its field '{known.name}' is a map, but the column is {kind}")
         of_values = known.message_type.fields_by_name["value"]
         return [(each, _value(value[each], of_values, kind.item_type)) for each in value]
     if known.is_repeated:
         if not (types.is_list(kind) or types.is_large_list(kind)):
-            raise ValueError(f"its field '{known.name}' is repeated, and the column is {kind}")
+            raise ValueError(f"its field '{known.name}' is repeated, but the column is {kind}")
         return [_value(each, known, kind.value_type) for each in value]
     return _value(value, known, kind)
 
@@ -203,4 +205,4 @@ def _message(value: Any, known: Any, kind: pa.DataType) -> Any:  # noqa: ANN401 
         return _EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
     if name in _WRAPPERS:
         return value.value
-    raise ValueError(f"its field '{known.name}' is a message '{name}', and the column is {kind}")
+    raise ValueError(f"its field '{known.name}' is a message '{name}', but the column is {kind}")

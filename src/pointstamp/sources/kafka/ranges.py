@@ -1,4 +1,4 @@
-"""Ranges of offsets: what a unit of Kafka is made of, and the position after it.
+"""Offset ranges: the units of Kafka, and the position after them.
 
 A unit takes a range of each partition, from the offset after the last one taken up to one that is given, and
 each range is a part. A position is the next offset of every partition, by topic; it is empty, and not None,
@@ -22,7 +22,7 @@ Place: TypeAlias = tuple[str, int]
 UNKNOWN: Final = -1
 """Stands in a position for the offset of a partition that is not known yet."""
 RECORD_BYTES: Final = 200
-"""About what a record has, for dealing ranges out, where nobody has measured it."""
+"""Assumed size of a record, for assigning ranges, until it has been measured."""
 
 
 class OffsetRange(msgspec.Struct, frozen=True, array_like=True):
@@ -90,7 +90,7 @@ def _range_named(name: str) -> OffsetRange:
 
 
 def records_in(unit: Unit) -> int:
-    """How many records a unit has at most."""
+    """The maximum number of records of a unit."""
     return sum(each.stop - each.start for each in map(range_of, unit.parts))
 
 

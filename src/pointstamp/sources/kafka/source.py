@@ -1,4 +1,4 @@
-"""Topics of Kafka as a source: ``kafka(bootstrap, topics)``; needs ``confluent-kafka``.
+"""Kafka topics as a source: ``kafka(bootstrap, topics)``; needs ``confluent-kafka``.
 
 Workers read the partitions themselves, and the driver finds how far they go. A unit is a range of offsets of
 each partition that has new records, so whoever reads it again reads the same records. Only committed records
@@ -27,7 +27,7 @@ from pointstamp.sources.kafka.ranges import Place, range_of
 from pointstamp.sources.kafka.watch import EARLIEST, LATEST, KafkaWatch
 from pointstamp.sources.limits import check_bytes_per_tick, share_of_bytes
 from pointstamp.sources.once import AllAtOnce
-from pointstamp.sources.port import Part, Position, Unit, Watch
+from pointstamp.sources.port import Part, Position, SourceBase, Unit, Watch
 from pointstamp.sources.provenance import Identity, options_of
 
 if TYPE_CHECKING:
@@ -98,14 +98,15 @@ def kafka(
     names = (topics,) if isinstance(topics, str) else tuple(topics)
     who = f"kafka {redact(bootstrap)!r}"
     if bool(names) == (pattern is not None):
-        raise FlowError(f"{who}: give the names of topics, or pattern=, and not both.")
+        raise FlowError(f"{who}: expected either topic names or pattern=. Give exactly one of them.")
     _check_choice(who, "format", format, get_args(KafkaFormat))
     if not isinstance(on_bad, BadRecords):
         _check_choice(who, "on_bad", on_bad, get_args(OnBad))
     _check_choice(who, "on_lost", on_lost, get_args(OnLost))
     if rows_per_tick is not None and rows_per_tick < 1:
         raise FlowError(
-            f"{who}: rows_per_tick must be at least 1, not {rows_per_tick}. Or give None for all."
+            f"{who}: rows_per_tick must be at least 1, got {rows_per_tick}. Give a larger number, or None "
+            "for all."
         )
     check_bytes_per_tick(who, bytes_per_tick)
     known = dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
@@ -130,7 +131,7 @@ def kafka(
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class KafkaSource(RedactedRepr):
+class KafkaSource(SourceBase, RedactedRepr):
     """A source of records; made by ``kafka``."""
 
     cluster: Cluster
@@ -174,7 +175,7 @@ class KafkaSource(RedactedRepr):
         if skipped:
             _skipped[part.locator] = skipped
             _log.warning(
-                "%s: of the records from offset %s to %s, %s could not be decoded and were left out.",
+                "%s: from offset %s to %s, %s records could not be decoded and were skipped.",
                 who,
                 wanted.start,
                 wanted.stop - 1,
@@ -182,7 +183,7 @@ class KafkaSource(RedactedRepr):
             )
 
     def skipped(self, part: Part) -> int:
-        """How many records of a part that was read could not be decoded and were left out."""
+        """Return the number of skipped records of a part that was read."""
         return _skipped.pop(part.locator, 0)
 
     def after(self, position: Position, unit: Unit) -> dict[str, list[int]]:
@@ -198,12 +199,12 @@ class KafkaSource(RedactedRepr):
         return [ranges.lane_of(place) for place in ranges.offsets_in(position)]
 
     def share_of_tick(self, unit: Unit) -> float:
-        """How much of what one tick may take a unit is."""
+        """Return the share of one tick that a unit takes."""
         by_rows = 0.0 if self.rows_per_tick is None else ranges.records_in(unit) / self.rows_per_tick
         return max(by_rows, share_of_bytes(unit, self.bytes_per_tick))
 
     def identity(self) -> Identity:
-        """What tells this source from others, for the checkpoint."""
+        """Return the identity of this source, for the checkpoint."""
         # The registry and the descriptors may be newer; a time to start at is often computed.
         options = options_of(self, "cluster", "starting", "registry", "protobuf")
         started = self.starting if isinstance(self.starting, str) else "at a time"
@@ -227,7 +228,7 @@ class KafkaSource(RedactedRepr):
         firsts: Mapping[Place, int],
         ends: Mapping[Place, int],
     ) -> dict[Place, int]:
-        """Where a new query begins to read each partition."""
+        """Return where a new query starts to read each partition."""
         if isinstance(self.starting, str):
             return {place: (firsts if self.starting == EARLIEST else ends)[place] for place in places}
         # There may be no record since then, or one that is not committed yet.
@@ -243,8 +244,8 @@ def _starting(who: str, given: str | int | datetime) -> str | int:
         return int(given.timestamp() * 1000)
     if isinstance(given, str) and given not in (EARLIEST, LATEST):
         raise FlowError(
-            f"{who}: starting must be 'earliest', 'latest', a datetime or milliseconds since 1970, not "
-            f"{given!r}."
+            f"{who}: starting must be 'earliest', 'latest', a datetime or milliseconds since 1970, got "
+            f"{given!r}. Give one of these."
         )
     return given
 
@@ -252,5 +253,5 @@ def _starting(who: str, given: str | int | datetime) -> str | int:
 def _check_choice(who: str, what: str, given: str, choices: Sequence[str]) -> None:
     if given not in choices:
         raise FlowError(
-            f"{who}: {what} must be one of {', '.join(choices)}, not {given!r}. Choose one of these."
+            f"{who}: {what} must be one of {', '.join(choices)}, got {given!r}. Choose one of these."
         )

@@ -1,4 +1,4 @@
-"""The ends of partitions, at which a consumer waits: Kafka says at once when a record has come.
+"""Wait for new records at the ends of partitions.
 
 The consumer tells that there is news, and nothing else: how far partitions go, and which records were rolled
 back, is asked of Kafka itself. So what it may miss, such as records that were rolled back, is only found a
@@ -33,7 +33,7 @@ class PartitionTails:
         self._at: dict[Place, int] = {}
 
     def stand_at(self, ends: Mapping[Place, int]) -> None:
-        """Wait for what comes after these ends; what lies before them is no news."""
+        """Wait for records after these ends; earlier records are ignored."""
         from confluent_kafka import TopicPartition
 
         behind = max((end - self._at.get(place, end) for place, end in ends.items()), default=0)
@@ -42,7 +42,7 @@ class PartitionTails:
             self._at = dict(ends)
 
     def new(self, seconds_max: float) -> int:
-        """How many records have come, as soon as there is one; 0 if there is none for so long."""
+        """Return the number of new records, as soon as there is one; 0 after the timeout."""
         first = self._consumer.poll(seconds_max)
         if first is None:
             return 0

@@ -1,4 +1,4 @@
-"""How far the partitions of topics go: a thread asks Kafka, and a poll never waits but for the first time.
+"""Watch the ends of partitions from a thread.
 
 The thread waits at the ends of the partitions (``tails``) and asks when a record has come there.
 
@@ -32,7 +32,7 @@ from pointstamp.sources.kafka.ranges import (
     units_up_to,
 )
 from pointstamp.sources.kafka.tails import PartitionTails
-from pointstamp.sources.port import Position, Unit
+from pointstamp.sources.port import Position, Unit, WatchBase
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -51,7 +51,7 @@ _GATHER_PAUSES: Final = 5
 """When nothing has come for this part of the time to gather, no more is waited for."""
 
 
-class KafkaWatch:
+class KafkaWatch(WatchBase):
     """The offsets of topics as units; polled by one thread."""
 
     def __init__(self, source: "KafkaSource", position: Position) -> None:
@@ -95,7 +95,7 @@ class KafkaWatch:
         return units
 
     def refresh(self) -> None:
-        """Ask Kafka soon how far the partitions go: what is there now is wanted."""
+        """Query the ends of all partitions soon, to include all present records."""
         self._refreshes += 1
 
     @property
@@ -104,7 +104,7 @@ class KafkaWatch:
         return self._returned != self._refreshes
 
     def available_now(self) -> list[Unit]:
-        """The records that are there now, and no others."""
+        """A watch of the records that exist now."""
         self._ends = self._asked()
         return self._units(dict(self._ends))
 
@@ -123,7 +123,7 @@ class KafkaWatch:
         return f"records of {self._source.describe()}; the last were found {seconds:.1f} seconds ago"
 
     def close(self) -> None:
-        """Ask no more; the thread ends after the question that is under way."""
+        """Stop the thread after its current request."""
         self._is_closed.set()
         self._ours.close()
         self._theirs.close()
@@ -219,8 +219,9 @@ class KafkaWatch:
             sleep(_PAUSE_SECONDS)  # one that was just made is there in a moment
         if missing and is_first:
             raise SourceError(
-                f"{source.cluster} has no topic {', '.join(map(repr, missing))}. Make it, or name another "
-                "one; a pattern (ps.kafka(..., pattern='orders-.*')) also finds topics that are made later."
+                f"{source.cluster} has no topic {', '.join(map(repr, missing))}. Create it, or name "
+                "another one. A pattern (ps.kafka(..., pattern='orders-.*')) also finds topics that are "
+                "created later."
             )
         new = [
             (topic, each)

@@ -45,7 +45,7 @@ class Aggregating:
             except SumTooLarge as too_large:
                 raise FlowError(
                     f"the sum '{name}' of {rows_in_words(groups.keys, too_large.row)} does not fit "
-                    f"{aggregate.result_type}. Cast what is added to double, or to a decimal with more "
+                    f"{aggregate.result_type}. Cast the values to double, or to a decimal with more "
                     "digits."
                 ) from None
         ones = pa.array(np.ones(len(groups.starts), np.int64))

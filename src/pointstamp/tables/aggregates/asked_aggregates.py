@@ -41,7 +41,7 @@ class TableAggregate:
     """One column of a reduction: which aggregate, of which columns, and the type that it gives."""
 
     kind: str
-    """One of ``AggregateKind``, or "function" or "accumulator" for one's own."""
+    """One of ``AggregateKind``, or "function" or "accumulator" for a custom one."""
     column: str | None
     """The column of its values; without one it is rows that count. Null values have no part in it."""
     result_type: pa.DataType
@@ -53,7 +53,7 @@ class TableAggregate:
     """A column that is true in the rows that take part; None if all do, or if others are null anyway."""
     fraction: float = 0.5
     columns: tuple[str, ...] = ()
-    """What a function of one's own is given."""
+    """The columns that a custom function reads."""
     own: FunctionAggregate | Bound | None = None
 
     @property
@@ -134,13 +134,18 @@ def result_type(kind: str, found: pa.DataType | None, who: str) -> pa.DataType:
     assert found is not None
     if kind in _OF_NUMBERS or kind == "sum":
         if not is_number(found):
-            raise SchemaError(f"{who}: {kind} needs a column of numbers, and it is {found}.")
+            raise SchemaError(
+                f"{who}: {kind} needs a column of numbers, got {found}. Cast it, or choose another column."
+            )
         if kind == "avg" and types.is_decimal(found):
             return average_type(found)
         return pa.float64() if kind != "sum" else _sum_type(found)
     if kind in ("bool_and", "bool_or"):
         if not types.is_boolean(found):
-            raise SchemaError(f"{who}: {kind} needs a column of booleans, and it is {found}.")
+            raise SchemaError(
+                f"{who}: {kind} needs a column of booleans, got {found}. Compare it with a "
+                "value, or choose another column."
+            )
         return found
     if kind.startswith("collect_"):
         return pa.list_(found)
@@ -158,4 +163,6 @@ def _sum_type(found: pa.DataType) -> pa.DataType:
 
 def _check_order(who: str, kind: str, found: pa.DataType) -> None:
     if types.is_nested(found):
-        raise SchemaError(f"{who}: {kind} needs a column that has an order, and it is {found}.")
+        raise SchemaError(
+            f"{who}: {kind} needs a column of an ordered type, got {found}. Choose another column."
+        )

@@ -1,8 +1,8 @@
-"""Aggregates of all values: lists and sets of them, and aggregates of one's own.
+"""Aggregates of all values: lists and sets of them, and custom aggregates.
 
-A list has every copy of a value, in the order of the values. An aggregate of one's own is given the rows of a
-group in the order of their columns, from left to right, and every copy of a row: what it makes of them then
-depends on the rows alone, also where it adds floats one after the other.
+A list has every copy of a value, in the order of the values. A custom aggregate gets the rows of a group in
+the order of their columns, from left to right, and every copy of a row: what it makes of them then depends on
+the rows alone, also where it adds floats one after the other.
 """
 
 import numpy as np
@@ -81,6 +81,6 @@ def _value(own: FunctionAggregate, rows: pa.RecordBatch) -> object:
         pa.scalar(value, own.type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise SchemaError(
-            f"the aggregate {own} promised {own.type}, but made {value!r} of {rows.num_rows} rows: {error}"
+            f"the aggregate {own} must return {own.type}, got {value!r} for {rows.num_rows} rows: {error}"
         ) from error
     return value

@@ -81,8 +81,8 @@ def check_sums(sums: list[Integers], column: str) -> None:
     for each in sums:
         if len(each) and (int(each.max()) >= _SUM_MAX or int(each.min()) <= -_SUM_MAX):
             raise FlowError(
-                f"the sum of '{column}' has so many rows, or weights so large, that it cannot be exact. Use "
-                "smaller weights, or more keys."
+                f"the sum of '{column}' has too many rows, or too large weights, to be exact. Use smaller "
+                "weights, or more keys."
             )
 
 

@@ -125,8 +125,8 @@ class Summing:
         weights: Integers = batch.column(DIFF).to_numpy()
         if len(weights) and max(int(weights.max()), -int(weights.min())) >= _WEIGHT_MAX:
             raise FlowError(
-                f"a row with the weight {max(weights.tolist(), key=abs)} cannot be added up exactly; one "
-                f"must be less than {_WEIGHT_MAX}."
+                f"weights must be less than {_WEIGHT_MAX} to be summed exactly, got "
+                f"{max(weights.tolist(), key=abs)}. Use smaller weights."
             )
         found: dict[str, Integers] = {_ROWS: weights}
         places: list[tuple[str, npt.NDArray[np.intp], npt.NDArray[np.int16], Integers]] = []
@@ -230,7 +230,7 @@ class Summing:
             except SumTooLarge as too_large:
                 raise FlowError(
                     f"the sum '{name}' of {rows_in_words(keys, too_large.row)} does not fit "
-                    f"{each.result_type}. Cast what is added to double, or to a decimal with more digits."
+                    f"{each.result_type}. Cast the values to double, or to a decimal with more digits."
                 ) from None
         return made
 
@@ -241,6 +241,7 @@ class Summing:
         after = [one + other for one, other in zip(before, added, strict=True)]
         named = [dict(zip(self.weight_names, sums, strict=True)) for sums in (before, after)]
         self._check(named[1])
+        check_rows(named[1][_ROWS], keys)
         was, now = ((self._results_of(sums, keys), sums[_ROWS] > 0) for sums in named)
         return was, now
 
@@ -252,6 +253,16 @@ class Summing:
 
     def _is_float(self, name: str) -> bool:
         return bool(types.is_floating(self.schema.field(name).type))
+
+
+def check_rows(rows: Integers, keys: pa.RecordBatch) -> None:
+    """Raise FlowError if more rows of a key were deleted than inserted."""
+    below = np.flatnonzero(rows < 0)
+    if len(below):
+        raise FlowError(
+            f"more of {rows_in_words(keys, int(below[0]))} were deleted than inserted: an input with "
+            "trusted=True deletes rows that its table does not contain. Set trusted=False to find them."
+        )
 
 
 def _result(

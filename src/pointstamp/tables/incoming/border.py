@@ -3,7 +3,7 @@
 What comes with weights from outside can be wrong, and a sum below zero would go through every operation as if
 it were right: the answers would be wrong without a word. So the border keeps how often each row is there, and
 refuses the first change that would leave less than nothing of a row, before anything of its epoch continues.
-Whole rows are compared, also in columns that nobody looks at later; of long ones only a fingerprint is kept.
+Complete rows are compared, also in columns that are not used later; of long ones only a fingerprint is kept.
 
 Invariant: what has been sent up to every epoch, added up, has no weight below zero.
 """
@@ -79,9 +79,9 @@ class Border:
             first = int(missing[0])
             row = change.rows.slice(int(rows[deleted[first]]), 1).to_pylist()[0]
             raise FlowError(
-                f"operator '{context.operator}': epoch {context.epoch} deletes {-weights[first]} of "
-                f"the row {row}, which is there {there[first]} times. A row can be deleted as often as it "
-                "was inserted, and with the same values. Look where the deletion comes from."
+                f"operator '{context.operator}': epoch {context.epoch} deletes {-weights[first]} of row "
+                f"{row}, of which the table contains {there[first]}. Delete a row at most as often as it "
+                "was inserted, with the same values."
             )
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:

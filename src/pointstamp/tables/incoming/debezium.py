@@ -114,10 +114,12 @@ class ChangeEvents:
         event = others.slice(0, 1).to_pylist()[0]
         if event["op"] == "t":
             raise FlowError(
-                f"{who} came to an event that truncates the table, {event}. Which rows are gone by it, no "
-                "event says. Begin a new query with a new snapshot of the table."
+                f"{who}: got a truncate event, {event}, which does not list the deleted rows. Start a new "
+                "query with a new snapshot of the table."
             )
-        raise FlowError(f"{who} came to the event {event}, whose op is none of {', '.join(_KINDS)}.")
+        raise FlowError(
+            f"{who}: op must be one of {', '.join(_KINDS)}, got the event {event}. Filter such events out."
+        )
 
     def _refuse_missing(self, events: pa.RecordBatch, side: str, who: str) -> None:
         event = events.slice(0, 1).to_pylist()[0]
@@ -128,7 +130,7 @@ class ChangeEvents:
             if can_use_key
             else "Look where the event comes from."
         )
-        raise FlowError(f"{who} came to the event {event}, which has no '{side}'. {advice}")
+        raise FlowError(f"{who}: the event {event} has no '{side}'. {advice}")
 
 
 def change_events(stream: Stream, events: Events, name: str, who: str) -> tuple[Stream, EventPlan]:
@@ -153,7 +155,8 @@ def _order(stream: Stream, events: Events, key: tuple[str, ...], who: str) -> Ev
     assert events.order is not None
     if not key:
         raise FlowError(
-            f"{who} was given order=, which is for upserts by key. Name the key, or leave it out."
+            f"{who}: order= needs key=, because it orders the rows of a key. Name the key, or leave "
+            "order= out."
         )
     name, _, told = events.order.partition(" ")
     first, *inside = name.split(".")
@@ -162,8 +165,8 @@ def _order(stream: Stream, events: Events, key: tuple[str, ...], who: str) -> Ev
         return EventOrder(events.order, (), stream.schema.field(events.order).type)
     if first in ("before", "after"):
         raise FlowError(
-            f"{who}: order='{name}' is a column of the table, which a deleted row does not have. Name a "
-            "field that every event has, for example order='source.lsn'."
+            f"{who}: order='{name}' is a column of the table, which the event of a deleted row lacks. "
+            "Name a field that every event has, for example order='source.lsn'."
         )
     if events.value is not None and first not in stream.schema.names:
         return EventOrder(None, (first, *inside), _ordered_type(told or "long", events.order, who))
@@ -174,7 +177,8 @@ def _order(stream: Stream, events: Events, key: tuple[str, ...], who: str) -> Ev
         if told or field not in names:
             of = ".".join([first, *inside[:depth]])
             raise SchemaError(
-                f"{who}: order='{events.order}' is not a field of '{of}', which is {kind}. Name one that is."
+                f"{who}: order='{events.order}' is not a field of '{of}', which is {kind}. Name one of "
+                "its fields."
             )
         kind = kind.field(names.index(field)).type
     if types.is_nested(kind):
@@ -197,10 +201,13 @@ def _from_text(stream: Stream, events: Events, who: str) -> pa.Schema:
     check_columns(who, stream.schema, [events.value])
     kind = stream.schema.field(events.value).type
     if not (types.is_string(kind) or types.is_binary(kind)):
-        raise SchemaError(f"{who}: the events '{events.value}' are {kind}; JSON text is string or binary.")
+        raise SchemaError(
+            f"{who}: the column '{events.value}' must be string or binary to hold JSON "
+            f"events, got {kind}. Cast it, or leave value= out."
+        )
     if events.schema is None:
         raise FlowError(
-            f"{who} needs the columns of the table, which JSON text does not say: schema='id long, ...'."
+            f"{who}: JSON events need schema=, the columns of the table. Write schema='id long, ...'."
         )
     return as_schema(events.schema)
 
@@ -208,16 +215,16 @@ def _from_text(stream: Stream, events: Events, who: str) -> pa.Schema:
 def _from_structs(stream: Stream, events: Events, who: str) -> pa.Schema:
     if events.schema is not None:
         raise FlowError(
-            f"{who} was given a schema; that is for events as JSON text, with value= for their column. The "
-            "columns of structs are known."
+            f"{who}: schema= is only for JSON events, with value= for their column. Leave it out, or name "
+            "the column with value=."
         )
     check_columns(who, stream.schema, ["op", "before", "after"])
     before, after = (stream.schema.field(side).type for side in ("before", "after"))
     if not types.is_struct(after) or before != after:
         raise SchemaError(
-            f"{who}: 'before' is {before} and 'after' is {after}; both must be structs with the columns of "
-            "the table."
+            f"{who}: 'before' and 'after' must be structs with the columns of the table, got {before} and "
+            f"{after}. Declare them so."
         )
     if not types.is_string(stream.schema.field("op").type):
-        raise SchemaError(f"{who}: 'op' is {stream.schema.field('op').type}; it must be a string.")
+        raise SchemaError(f"{who}: 'op' must be a string, got {stream.schema.field('op').type}. Cast it.")
     return pa.schema([after.field(number) for number in range(after.num_fields)])

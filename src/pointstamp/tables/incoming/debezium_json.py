@@ -53,8 +53,8 @@ def _inside(event: dict[str, Any], path: tuple[str, ...], who: str) -> Any:  # n
             return None
         if not isinstance(found, dict) or name not in found:
             raise FlowError(
-                f"{who} came to the event {_short(msgspec.json.encode(event))}, which has no "
-                f"'{'.'.join(path)}'. Name a field that every event has."
+                f"{who}: the event {_short(msgspec.json.encode(event))} has no '{'.'.join(path)}'. Name a "
+                "field that every event has."
             )
         found = found[name]
     return found
@@ -65,7 +65,9 @@ def _decoded(text: str | bytes, who: str) -> dict[str, Any] | None:
     try:
         event = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        raise FlowError(f"{who} came to a text that is no JSON: {error}. It is {_short(text)}.") from error
+        raise FlowError(
+            f"{who}: an event is not JSON: {error}. Its text begins with {_short(text)}."
+        ) from error
     if isinstance(event, dict) and "payload" in event and "op" not in event:
         event = event["payload"]
     if event is None:
@@ -74,8 +76,8 @@ def _decoded(text: str | bytes, who: str) -> dict[str, Any] | None:
     is_event = all(side is None or isinstance(side, dict) for side in sides)
     if not is_event or not isinstance(event.get("op"), str):
         raise FlowError(
-            f"{who} came to the text {_short(text)}, which is no event: it needs 'op', and 'before' or "
-            "'after' with a row, at its top or below 'payload'."
+            f"{who}: {_short(text)} is not a change event. An event needs 'op', and 'before' or 'after' "
+            "with a row, at the top or inside 'payload'."
         )
     return dict(event)
 
@@ -100,7 +102,9 @@ def _array(values: list[Any], field: pa.Field, who: str) -> pa.Array:
             width = pa.int32() if types.is_date32(field.type) or types.is_time32(field.type) else pa.int64()
             return pa.array(values, width).cast(field.type)
     except (pa.ArrowException, TypeError) as error:
-        raise SchemaError(f"{where} must be {field.type}, and a value is not: {error}.") from error
+        raise SchemaError(
+            f"{where} must be {field.type}, got another value: {error}. Declare a type that fits."
+        ) from error
     # As rows, so that a value that would be cut is refused, and not made to fit.
     made = to_batches([{field.name: value} for value in values], pa.schema([field]), who)
     return made[0].column(0) if made else pa.nulls(0, field.type)

@@ -103,8 +103,8 @@ class Upserts:
         one, other = batch.take(pa.array(order[twice[0] : twice[0] + 2])).to_pylist()
         raise FlowError(
             f"operator '{context.operator}': epoch {context.epoch} has two rows with one key, {one} and "
-            f"{other}, and no order= is named, so that neither is the later one. Name a column that orders "
-            "the rows of a key, or send them in different epochs."
+            f"{other}, and no order= to choose the later one. Name a column with order=, or send the rows "
+            "in different epochs."
         )
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
@@ -196,9 +196,9 @@ class OrderedUpserts:
         """Continue with the rows of this worker's keys."""
         if "newest" not in pieces:
             raise RecoveryError(
-                f"operator '{context.operator}': the snapshot has no tombstones of deleted keys, so older "
-                "rows could bring them back; an earlier version saved it. Start with a new checkpoint and a "
-                "new output."
+                f"operator '{context.operator}': the snapshot of an earlier version has no tombstones of "
+                "deleted keys, so older rows could reinsert them. Start with a new checkpoint and a new "
+                "output."
             )
         self._newest.load(pieces["newest"])
 
@@ -240,8 +240,8 @@ class TimedUpserts(OrderedUpserts):
         if nulls.num_rows:
             raise FlowError(
                 f"operator '{context.operator}': the row {nulls.slice(0, 1).to_pylist()[0]} of epoch "
-                f"{context.epoch} has no '{self._order}', which orders the rows of a key and must not be "
-                "null where it is event time. Filter such rows before."
+                f"{context.epoch} has null in '{self._order}', which orders the rows of a key and is "
+                "event time. Filter such rows out upstream."
             )
         change = super()._apply(context, batch)
         deletions = change.filter(change.column(self._mark))

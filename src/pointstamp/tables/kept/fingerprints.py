@@ -1,9 +1,9 @@
 """Fingerprints: 16 bytes that stand for a row, where it is only asked how often a row is there.
 
 They are two hashes of the whole row. Two rows with one fingerprint come about once in 2^127 pairs; among ten
-billion rows that is less likely than that memory fails unseen. It is no defence against somebody who chooses
-rows to collide. The first one is kept as the integer that has this hash, so that a saved fingerprint belongs
-to the worker to which the exchange by all columns brings the row.
+billion rows that is less likely than that memory fails unseen. It does not protect against an attacker who
+chooses rows to collide. The first one is kept as the integer that has this hash, so that a saved fingerprint
+belongs to the worker to which the exchange by all columns brings the row.
 
 A row of at most 16 bytes is no longer than its fingerprint and stands for itself. So does one with a map: its
 entries have no order in a hash, and two rows whose entries differ in order are two rows.

@@ -54,21 +54,23 @@ def ordering(who: str, schema: pa.Schema, by: str | Iterable[str]) -> tuple[Orde
     """
     if isinstance(by, Expression):
         raise FlowError(
-            f"{who}: by= takes names such as 'price desc', and was given the expression {by}. Make a column "
-            "of it first, with with_columns."
+            f"{who}: by= takes names such as 'price desc', got the expression {by}. Make a column of it "
+            "first, with with_columns."
         )
     made = []
     for each in [by] if isinstance(by, str) else list(by):
         if not isinstance(each, str):
-            raise FlowError(f"{who}: by= takes names such as 'price desc', and was given {each}.")
+            raise FlowError(f"{who}: by= takes names such as 'price desc', got {each}. Write a name.")
         ordered = _ordered(each, schema)
         check_columns(f"{who}: by=", schema, [ordered.column])
         found = schema.field(ordered.column).type
         if types.is_nested(found):
-            raise SchemaError(f"{who}: '{ordered.column}' is {found}, which has no order.")
+            raise SchemaError(
+                f"{who}: '{ordered.column}' must have an ordered type, got {found}. Choose another column."
+            )
         made.append(ordered)
     if not made:
-        raise FlowError(f"{who} needs a column to order by, for example by='price desc'.")
+        raise FlowError(f"{who} needs a column to order by, got none. Write by='price desc'.")
     return tuple(made)
 
 

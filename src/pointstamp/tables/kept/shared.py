@@ -34,7 +34,7 @@ class Kept:
         self.runs = Runs()
         """What all readers have seen."""
         self.later: list[Run] = []
-        """Changes to which somebody has not come yet, in their order."""
+        """Changes that at least one reader has not read yet, in their order."""
         self._seen: list[int] = []
         """For each reader how many changes it has come to."""
         self._merged = 0
@@ -118,7 +118,7 @@ class Kept:
         return [*self.runs.having(hashes), *self._later_of(reader)]
 
     def _later_of(self, reader: int) -> list[Run]:
-        """The changes to which a reader has come and somebody else has not."""
+        """The changes that one reader has read and another has not."""
         return self.later[: self._seen[reader] - self._merged]
 
     # Saving.
@@ -144,9 +144,9 @@ class Kept:
     def _check_loaded(self) -> None:
         if self._expected_by and not self._is_loaded:
             raise FlowError(
-                f"operator '{self._expected_by}' resumes from a snapshot in which another operator saved a "
-                "table for both, and that one is gone from the flow or has another name. Bring it back, or "
-                "begin with a new checkpoint."
+                f"operator '{self._expected_by}' resumes from a snapshot in which another operator saved "
+                "a shared table, but that operator was removed or renamed. Restore it, or start with a "
+                "new checkpoint."
             )
 
     def _note(self, run: Run) -> None:

@@ -1,7 +1,7 @@
 """A file without a name, made of places that are written on their own, and mapped when all is written.
 
-It is there as long as somebody holds it, or reads what is mapped of it, and is gone with the process. Arrays
-are written as they are in memory, each place from its beginning on.
+It exists as long as it is open or mapped, and is removed with the process. Arrays are written as they are in
+memory, each place from its beginning on.
 """
 
 import errno

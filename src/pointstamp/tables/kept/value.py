@@ -1,7 +1,7 @@
 """The value of a table: what changes add up to, as rows.
 
 A table leaves a flow as changes, rows with a weight. Added up, a row of weight 3 is there three times, and
-one of weight 0 is not there. A sum below zero is no table: then some of the changes are missing.
+one of weight 0 is not there. A negative sum means that some of the changes are missing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,8 +18,8 @@ def rows_of_table(schema: pa.Schema, who: str) -> pa.Schema:
     """The columns of an output's rows; FlowError if the output is a stream, which adds up to nothing."""
     if not is_changes(schema):
         raise FlowError(
-            f"{who} is a stream and no table, so its rows do not add up to one. Read its rows by epoch, or "
-            "let the output be a table: flow.output('name', stream.running())."
+            f"{who} is a stream, not a table, so its rows do not accumulate. Read its rows by epoch, or "
+            "make the output a table: flow.output('name', stream.running())."
         )
     return pa.schema(list(schema)[:-1])
 
@@ -50,8 +50,8 @@ def check_table(total: pa.RecordBatch, who: str) -> None:
     if len(below):
         row = total.slice(int(below[0]), 1).drop_columns([DIFF]).to_pylist()[0]
         raise FlowError(
-            f"{who} adds up to {weights[below[0]]} of the row {row}, which is no table: the changes that "
-            "bring the row are missing. Read all changes from the first epoch on."
+            f"{who}: row {row} has the multiplicity {weights[below[0]]}, but a table has no negative one: "
+            "the changes that insert it are missing. Read all changes from the first epoch on."
         )
 
 

@@ -61,18 +61,19 @@ class Sessions:
 
 
 def sessions(who: str, schema: pa.Schema, at: str, gap: Span, names: tuple[str, str]) -> Sessions:
-    """What was asked for; an error names a column that is not there, or there already, or what is no gap."""
+    """Return the checked sessions; raise for a missing or existing column, or an invalid gap."""
     check_columns(who, schema, [at])
     found = schema.field(at).type
     gives = event_time_type(f"{who}, of '{at}',", found)
     length = span_of(f"{who}: gap", found, gap)
     if length < 1:
-        raise FlowError(f"{who} needs a gap above 0, and was given {gap!r}.")
+        raise FlowError(f"{who}: gap must be above 0, got {gap!r}. Give a duration such as '5 minutes'.")
     check_new_names(who, names)
     for name in names:
         if name in schema.names or names[0] == names[1]:
             raise SchemaError(
-                f"{who} would have the column '{name}' twice. Say start= and end= for others, or rename it."
+                f"{who}: the column '{name}' already exists. Choose other names with start= and end=, or "
+                "rename it."
             )
     added = [pa.field(name, gives) for name in names]
     return Sessions(at, length, pa.schema([*schema, *added, DIFF_FIELD]))

@@ -41,7 +41,7 @@ class UntilPlan:
     when: Compiled
     lateness: Mapping[str, int]
     only_grows: bool = False
-    """Whether rows only come, and are what they are: one that comes after its time is no correction then."""
+    """Whether rows are only inserted: a row that arrives after its time is not a correction then."""
     later: int = 0
     """How much later than its time a row is over, in the unit of event time."""
 
@@ -145,6 +145,6 @@ def copies(rows: pa.RecordBatch) -> pa.RecordBatch:
     weights = rows.column(DIFF).to_numpy()
     if (weights < 0).any():
         row = rows.slice(int(np.flatnonzero(weights < 0)[0]), 1).to_pylist()[0]
-        raise InternalError(f"a row would come out less than no times: {row}.")
+        raise InternalError(f"a row would be emitted with a negative multiplicity: {row}.")
     own = rows.select(columns_without_weight(rows.schema))
     return own if (weights == 1).all() else own.take(pa.array(np.repeat(np.arange(len(weights)), weights)))

@@ -17,23 +17,24 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import pyarrow as pa
 
 from pointstamp.dashboard.server import chosen_token
+from pointstamp.dataflow.record import FlowRecord, Recorded, operator_of
+from pointstamp.dataflow.stream import Stream
+from pointstamp.dataflow.table import Table, table_of
 from pointstamp.errors import FlowError
 from pointstamp.expressions.windows import Span
 from pointstamp.expressions.zones import check_time_zone
-from pointstamp.flow.builder import PlanBuilder, wired
-from pointstamp.flow.event_epochs import EventTime, event_epochs
-from pointstamp.flow.idle import idle_seconds
+from pointstamp.flow.builder import PlanBuilder
+from pointstamp.flow.event_epochs import EventTime
 from pointstamp.flow.in_zone import with_time_zone
-from pointstamp.flow.outlet import feed, scope_name, wiring
-from pointstamp.flow.plan import InputPort, NodeKind, Plan
-from pointstamp.flow.stream import Stream
+from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX
-from pointstamp.operators.endpoints import Collect
+from pointstamp.plan.logical import LogicalOperator
+from pointstamp.plan.streams import Feedback, FlowVariable, Input, Output, ToTable
 from pointstamp.progress.choosing import BroadcastKind, check_broadcast
 from pointstamp.query import local_query
-from pointstamp.rows.late import LATE_PORT, LatePolicy, check_policy, late_schema
+from pointstamp.rows.late import LatePolicy
 from pointstamp.rows.schema import as_schema
-from pointstamp.rows.undeclared import ExtraColumns, check_extra_columns
+from pointstamp.rows.undeclared import ExtraColumns
 from pointstamp.running.counting import count_rows
 from pointstamp.running.driving import Collector, drive
 from pointstamp.running.feeding import EpochColumns, FlowControl, OnResult, feeder
@@ -52,10 +53,8 @@ from pointstamp.storage.places import absolute_place
 from pointstamp.tables.each_time import within_times
 from pointstamp.tables.lookup import looked_up
 from pointstamp.tables.rolling import rolled
-from pointstamp.tables.table import Table
-from pointstamp.tables.ways_in import table_of, upserted
+from pointstamp.tables.ways_in import table_of as stream_table
 from pointstamp.topology.domain import EPOCHS, TimeOrder
-from pointstamp.topology.ports import SourcePort
 from pointstamp.topology.summary import Summary
 
 if TYPE_CHECKING:
@@ -85,6 +84,9 @@ class Dataflow:
     ``time_zone`` (str, default: that of the Spark session on Spark, UTC elsewhere): the zone in which
     expressions show, cut and read timestamps, a region such as "Europe/Berlin" or an offset such as "+02:00".
     A query resumes in the zone that it was started in.
+
+    ``optimize`` (bool, default True): whether the plan is optimized before it runs. The environment variable
+    POINTSTAMP_OPTIMIZE switches that off for all flows, with ``off``.
     """
 
     def __init__(
@@ -94,17 +96,28 @@ class Dataflow:
         times: TimeOrder[Any] = EPOCHS,
         broadcast: BroadcastKind | None = None,
         time_zone: str | None = None,
+        optimize: bool = True,
     ) -> None:
         self.name = name
-        self._builder = PlanBuilder(name, times, table_of, looked_up, within_times, rolled)
-        self._builder.plan.broadcast = check_broadcast(broadcast, name)
+        self._record = FlowRecord(
+            lambda: PlanBuilder(name, times, stream_table, looked_up, within_times, rolled),
+            Table,
+            is_optimized=optimize,
+        )
+        plan = self._record.builder.plan
+        plan.broadcast = check_broadcast(broadcast, name)
         if time_zone is not None:
-            self._builder.plan.time_zone = check_time_zone(time_zone, f"flow '{name}'")
+            plan.time_zone = check_time_zone(time_zone, f"flow '{name}'")
 
     @property
     def plan(self) -> Plan:
-        """The flow as plain data."""
-        return self._builder.plan
+        """The operators that run, as plain data."""
+        return self._record.plan()
+
+    @property
+    def logical_plan(self) -> dict[str, LogicalOperator]:
+        """What was written, before optimization: the logical operator of each output, by name."""
+        return self._record.logical()
 
     def describe(self) -> str:
         """The flow as readable text."""
@@ -155,23 +168,7 @@ class Dataflow:
         are in the epoch that was open when they arrived.
         """
         declared = as_schema(schema)
-        check_extra_columns(f"input '{name}'", extra_columns)
-        late = late or ("error" if epoch is None else "output")
-        check_policy(name, late, late_output)
-        epochs = None if epoch is None else event_epochs(self.plan, name, declared, epoch)
-        ports = {"out": declared}
-        if late == "output":
-            ports["late"] = late_schema(declared, name)
-        node = self._builder.add(NodeKind.INPUT, name, (), [], ports)
-        node.late = late
-        node.extra_columns = extra_columns
-        node.event_epochs = epochs
-        if epoch is not None:
-            node.idle_seconds = idle_seconds(f"input '{name}', epoch=, idle", epoch.idle)
-        if late == "output":
-            port = wired("in", SourcePort(node.index, LATE_PORT))
-            self._builder.add(NodeKind.OUTPUT, late_output or f"{name}_late", (), [port], {}, logic=Collect)
-        return Stream(self._builder, SourcePort(node.index, 0), declared, ())
+        return self._stream(lambda: Input(name, declared, epoch, late, late_output, extra_columns))
 
     def variable(self, schema: str | pa.Schema, summary: Summary, name: str = "variable") -> Stream:
         """A stream that is fed later, with ``feedback``, and comes out at the times that the summary says.
@@ -179,26 +176,11 @@ class Dataflow:
         This is a cycle outside loops: into the next epoch with ``ps.delay(1)``, or along a flow's own times.
         """
         declared = as_schema(schema)
-        node = self._builder.add(
-            NodeKind.FEEDBACK,
-            name,
-            (),
-            [InputPort("in", None)],
-            {"out": declared},
-            summaries={(0, 0): (summary,)},
-            declared={("in", "out"): (summary,)},
-        )
-        return Stream(self._builder, SourcePort(node.index, 0), declared, ())
+        return self._stream(lambda: FlowVariable(declared, summary, name=name))
 
     def feedback(self, variable: Stream, stream: Stream) -> None:
         """Let a stream come out of a variable of this flow."""
-        at = wiring(variable)
-        node = self.plan.nodes[at.source.operator]
-        if at.builder is not self._builder or node.kind is not NodeKind.FEEDBACK or node.scope:
-            raise FlowError(
-                f"flow '{self.name}': feedback needs a variable of this flow, but was given {variable}."
-            )
-        feed(node, stream, f"flow '{self.name}'")
+        self._record.write(lambda: Feedback(operator_of(variable), operator_of(stream)), *(variable, stream))
 
     def table(
         self,
@@ -233,29 +215,38 @@ class Dataflow:
 
         """
         rows = self.input(name, schema, extra_columns=extra_columns)
-        if lateness is None:
-            return upserted(rows, key, order, deleted, name)
-        if order is None:
-            raise FlowError(
-                f"table '{name}': lateness= is that of order=, which is missing. Name the column order=."
-            )
-        timed = rows.event_time(order, lateness=lateness, late=late, name=f"{name}: event time")
-        return upserted(timed, key, order, deleted, name, is_event_time=True)
+        if lateness is not None:
+            if order is None:
+                raise FlowError(
+                    f"table '{name}': lateness= is that of order=, which is missing. Name the column order=."
+                )
+            rows = rows.event_time(order, lateness=lateness, late=late, name=f"{name}: event time")
+        keys = (key,) if isinstance(key, str) else tuple(key)
+        made = self._record.write(
+            lambda: ToTable(
+                operator_of(rows),
+                "upserts",
+                keys=keys,
+                order=order,
+                deleted=deleted,
+                is_event_time=lateness is not None,
+                name=name,
+            ),
+            rows,
+        )
+        return table_of(self._record, *made)
 
     def output(self, name: str, stream: Stream | Table) -> None:
         """Let a stream be a result of the flow, under a name; of a table, its changes in each epoch."""
-        if isinstance(stream, Table):
-            stream = stream.changes(name=f"changes of {name}")
-        at = wiring(stream)
-        if at.builder is not self._builder:
-            raise FlowError(f"output '{name}' of flow '{self.name}' was given {stream} of another flow.")
-        if stream.loops:
-            raise FlowError(
-                f"output '{name}' was given {stream}, which is in {scope_name(stream.loops)}. Leave the loop "
-                "first."
-            )
-        port = wired("in", at.source, at.pact)
-        self._builder.add(NodeKind.OUTPUT, name, (), [port], {}, logic=Collect)
+        given = stream if isinstance(stream, Recorded) else self._record.adopted(stream)
+        self._record.write(lambda: Output(operator_of(given), name), given)
+
+    def add_plan(self, outputs: Mapping[str, LogicalOperator]) -> None:
+        """Add outputs of a plan of logical operators; its scans are inputs of the flow."""
+        self._record.add([Output(operator, name) for name, operator in outputs.items()])
+
+    def _stream(self, make: Callable[[], LogicalOperator]) -> Stream:
+        return Stream._of(self._record, *self._record.write(make))
 
     def spill_beyond(self, memory_per_worker: int | str, *, folder: Place | None = None) -> None:
         """Let tables take so much memory on each worker, "512MB" or "2 GB", and go to disk beyond that.
@@ -265,7 +256,9 @@ class Dataflow:
         write, or the system's temporary folder. What comes out is the same. The files have no names, and are
         gone with the process.
         """
-        self.plan.memory = memory_limit(memory_per_worker, folder, self.name)
+        limit = memory_limit(memory_per_worker, folder, self.name)
+        for plan in (self._record.builder.plan, self.plan):
+            plan.memory = limit
 
     def run_local(
         self,
@@ -372,6 +365,9 @@ class Dataflow:
         silence_seconds_max: float = SILENCE_SECONDS_MAX,
         verify: bool = False,
         push: bool = True,
+        min_workers: int | None = None,
+        barrier: bool = False,
+        in_driver: bool = False,
         **streams: "DataFrame",
     ) -> "FrameResults":
         """Run the flow as a Spark job to the end of its inputs; DataFrames in, DataFrames out.
@@ -379,9 +375,14 @@ class Dataflow:
         Without ``epoch`` everything is epoch 0; with it, a column holds the epoch of each row, in any order.
         Of an output that is a table, ``.table(name)`` of the result is the table as it is at the end.
         The outputs have the column ``epoch`` first, lie as Parquet files under ``output`` (a temporary folder
-        unless given), and can be read again and again; a folder that holds published output is refused. There
-        are as many workers as Spark has slots, unless ``workers`` says otherwise. A worker that answers
-        nobody for ``silence_seconds_max`` is taken for dead, which ends the run.
+        unless given), and can be read again and again; a folder that holds published output is rejected.
+
+        ``workers`` (default: the free slots of the session) is the number of workers that the run is to have,
+        ``min_workers`` (default: 1) the number with which it runs. Workers are ordinary Spark tasks, so
+        dynamic allocation may be on. With ``workers=1`` the flow runs in one task without connections to
+        others, with ``in_driver=True`` in this process. A worker that is silent for ``silence_seconds_max``
+        is taken for dead. A run that loses a worker starts again, at most ``spark.task.maxFailures`` times.
+        With ``barrier=True`` the workers are one barrier stage, all or none.
 
         With a ``checkpoint``, a path, workers may die, and so may the driver: called again with the same
         inputs, the run resumes from the last epoch that was saved there. Such a run can be judged while it
@@ -412,6 +413,9 @@ class Dataflow:
                 epoch=epoch,
                 silence_seconds_max=silence_seconds_max,
                 judge=self._judge() if verify else None,
+                min_workers=min_workers,
+                barrier=barrier,
+                in_driver=in_driver,
             )
         return job.run(
             _in_session_zone(self.plan, spark),
@@ -422,6 +426,9 @@ class Dataflow:
             output=folder,
             silence_seconds_max=silence_seconds_max,
             push=push,
+            min_workers=min_workers,
+            barrier=barrier,
+            in_driver=in_driver,
         )
 
     def start(
@@ -447,6 +454,7 @@ class Dataflow:
         min_workers: int | None = None,
         rescale: Literal["restart", "eager"] = "restart",
         barrier: bool = False,
+        in_driver: bool = False,
         **streams: Any,  # noqa: ANN401 - DataFrames and sources
     ) -> "Query":
         """Start the flow as a Spark job that keeps running; return the query that watches and stops it.
@@ -462,7 +470,9 @@ class Dataflow:
         the query is to have, ``min_workers`` (default: 1) the number with which it runs. Workers are ordinary
         Spark tasks, so dynamic allocation may be on. If Spark has fewer slots, or executors are lost, the
         query runs with fewer workers; more executors are used when it restarts, or at once with
-        ``rescale="eager"``. With ``barrier=True`` the workers are one barrier stage, all or none.
+        ``rescale="eager"``. With ``barrier=True`` the workers are one barrier stage, all or none. With
+        ``workers=1`` the flow runs in one task without connections to other executors, with
+        ``in_driver=True`` in this process; the checkpoint is the same.
 
         With ``tick_every="1 second"`` epochs are ticks of a clock: one every second, with everything that
         came since the last one, and also where nothing came. They are recorded as any tick is.
@@ -501,6 +511,7 @@ class Dataflow:
             min_workers=min_workers,
             rescale=rescale,
             barrier=barrier,
+            in_driver=in_driver,
         )
         return _shown(query, dashboard, dashboard_token)
 

@@ -1,4 +1,4 @@
-"""Operators of one's own: any number of inputs and outputs, in Naiad's style or in timely's.
+"""Operators that users write: any number of inputs and outputs, in Naiad's style or in timely's.
 
 An operator is a plain object. It has an ``outputs`` attribute, the schema of its output or a mapping from
 names to schemas, and any of these methods:
@@ -17,7 +17,7 @@ both may be complete. ``takes_times_in_order = True`` says that it is notified o
 epochs first, in an epoch round by round, outermost first, and of none as long as an earlier one can come
 (``context.is_settled``). It is still given batches as they arrive, so it keeps them by time until
 ``on_notify``. Operators that declare state take their times in order unless they say
-``takes_times_in_order = False``. Outside loops epochs are told one after the other to everybody.
+``takes_times_in_order = False``. Outside loops epochs are told one after the other to every operator.
 
 What an operator keeps from one epoch to the next is its state. It declares it, because queries save it: an
 attribute ``state`` names the attributes that hold it and how each is saved (``pointstamp.saved``), or it has
@@ -26,20 +26,14 @@ continues from a snapshot; capabilities that it held come back by ``context.rega
 is lost in a failure.
 """
 
-import copy
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, TypeAlias, overload
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias, overload
 
-import pyarrow as pa
-
+from pointstamp.dataflow.stream import Stream, ports_of
 from pointstamp.errors import FlowError
 from pointstamp.flow.logic import DeclaredOperator, NamedSchemas, OneSchema, OperatorLike
-from pointstamp.flow.outlet import add_operator
-from pointstamp.flow.stream import Stream
-from pointstamp.rows.schema import as_schema
-from pointstamp.state.declared import declares_state
-from pointstamp.topology.summary import Summary, identity
+from pointstamp.plan.streams import Custom
+from pointstamp.topology.summary import Summary
 
 Inputs: TypeAlias = Mapping[str, Stream] | Stream | None
 Summaries: TypeAlias = Mapping[tuple[str, str], Sequence[Summary]] | Stream | None
@@ -112,7 +106,7 @@ def operator(
     summaries: Summaries = None,
     **streams: Stream,
 ) -> Stream | tuple[Stream, ...]:
-    """Add an operator of one's own; return its output stream, or a tuple of them if it has several.
+    """Add an operator that a user wrote; return its output stream, or a tuple of them if it has several.
 
     Inputs are given by name, as keywords or, with any name at all, in the mapping ``inputs``; a stream that
     is given for an option is an input of that name. ``outputs`` and ``summaries`` may also be attributes of
@@ -121,35 +115,17 @@ def operator(
     """
     options = {"inputs": inputs, "outputs": outputs, "summaries": summaries}
     swallowed = {option: given for option, given in options.items() if isinstance(given, Stream)}
-    outputs = None if isinstance(outputs, Stream) else outputs
-    summaries = None if isinstance(summaries, Stream) else summaries
     read = _read(name, None if isinstance(inputs, Stream) else inputs, {**streams, **swallowed})
-    declared = outputs if outputs is not None else getattr(logic, "outputs", {})
-    named = dict(declared) if isinstance(declared, Mapping) else {"out": declared}
-    schemas = {output: as_schema(schema) for output, schema in named.items()}
-    _check_methods(name, logic, schemas)
-    given = summaries if summaries is not None else getattr(logic, "summaries", None)
-    rounds = len(next(iter(read.values())).loops)
-    factory: Callable[[], Any] = logic if isinstance(logic, type) else partial(copy.deepcopy, logic)
-    made = add_operator(
-        name,
-        factory,
-        read,
-        schemas,
-        _numbered(name, given, list(read), list(schemas), rounds),
-        given,
-        in_order=_takes_times_in_order(name, logic),
+    parts = tuple(each._operator for each in read.values())
+    declared = None if isinstance(outputs, Stream) else outputs
+    given = None if isinstance(summaries, Stream) else summaries
+    first = next(iter(read.values()))
+    made = ports_of(
+        first._record,
+        lambda: Custom(parts, tuple(read), logic, declared, given, name=name),
+        *read.values(),
     )
-    return made[0] if len(made) == 1 else tuple(made)
-
-
-def _check_methods(name: str, logic: Any, schemas: Mapping[str, pa.Schema]) -> None:  # noqa: ANN401
-    methods = ("on_start", "on_receive", "on_notify", "on_frontier")
-    if not any(callable(getattr(logic, method, None)) for method in methods):
-        raise FlowError(
-            f"operator '{name}' is a {type(logic).__name__} without any of {', '.join(methods)}, so it would "
-            "never do anything."
-        )
+    return made[0] if len(made) == 1 else made
 
 
 def _read(name: str, inputs: Mapping[str, Stream] | None, streams: Mapping[str, Stream]) -> dict[str, Stream]:
@@ -171,38 +147,3 @@ def _read(name: str, inputs: Mapping[str, Stream] | None, streams: Mapping[str, 
                 "options are inputs, outputs and summaries."
             )
     return read
-
-
-def _takes_times_in_order(name: str, logic: Any) -> bool:  # noqa: ANN401
-    said = getattr(logic, "takes_times_in_order", None)
-    if said is None:
-        return callable(getattr(logic, "on_notify", None)) and declares_state(logic)
-    if not isinstance(said, bool):
-        raise FlowError(
-            f"operator '{name}' has takes_times_in_order = {said!r}, but it must be True or False. Set it to "
-            "one of them, or leave it out."
-        )
-    return said
-
-
-def _numbered(
-    name: str,
-    given: Mapping[tuple[str, str], Sequence[Summary]] | None,
-    inputs: list[str],
-    outputs: list[str],
-    rounds: int,
-) -> dict[tuple[int, int], tuple[Summary, ...]] | None:
-    """Summaries by number; pairs that are not mentioned are the identity."""
-    if given is None:
-        return None
-    for input_name, output_name in given:
-        if input_name not in inputs or output_name not in outputs:
-            raise FlowError(
-                f"operator '{name}' declares a summary from '{input_name}' to '{output_name}'; it has the "
-                f"inputs {inputs} and the outputs {outputs}."
-            )
-    return {
-        (i, o): tuple(given.get((input_name, output_name), (identity(rounds),)))
-        for i, input_name in enumerate(inputs)
-        for o, output_name in enumerate(outputs)
-    }

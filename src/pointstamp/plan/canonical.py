@@ -1,4 +1,4 @@
-"""Values of a plan as canonical text: equal text for equal meaning, in every process.
+"""Canonical text of plan values: equal text for equal meaning, in every process.
 
 The shape of a flow is made of these texts, so a parameter that is missing here could change without notice.
 Therefore nothing is listed by hand: partials, dataclasses, mappings, functions and objects are walked
@@ -22,7 +22,7 @@ import pickle
 import re
 import sys
 import types
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time, timedelta
@@ -41,10 +41,8 @@ import pyarrow.compute as pc
 from pointstamp.errors import FlowError
 from pointstamp.expressions.compiling import Compiled
 from pointstamp.expressions.tree import Expression
-from pointstamp.flow.plan import Plan
 from pointstamp.state.saved import Saving
 from pointstamp.topology.ports import SourcePort
-from pointstamp.worker.snapshots import place_of
 
 Function: TypeAlias = types.FunctionType
 
@@ -79,6 +77,13 @@ def digest_of(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
+def identity_digest(value: Any) -> str:  # noqa: ANN401 - a function, a class or an object
+    """Return 32 hexadecimal digits that stand for what a function or an object of the user computes."""
+    words = Canonical()
+    text = repr((words.text(value), words.functions))
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
 def short(text: str) -> str:
     """Return a text itself, or its beginning and its digest if it is long."""
     return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}... #{digest_of(text)}"
@@ -101,10 +106,15 @@ def arguments_of(made: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - what
 
 
 class Canonical:
-    """Writes values of one plan as text, and collects the user's code that it meets."""
+    """Writes values of one plan as text, and collects the user's code that it meets.
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+    Args:
+        edge: The text of an output of the plan; default: values have none.
+
+    """
+
+    def __init__(self, edge: Callable[[SourcePort], str] = str) -> None:
+        self._edge = edge
         self._inside: list[int] = []
         self.functions: list[str] = []
         """A digest for each function or object of the user, in the order in which they were met."""
@@ -140,7 +150,7 @@ class Canonical:
 
     def users(self, value: Any) -> str:  # noqa: ANN401 - a function, a class or an object
         """Collect a user's function, class or object."""
-        self.functions.append(digest_of(_UserCode(self._plan).whole(value)))
+        self.functions.append(digest_of(_UserCode(self._edge).whole(value)))
         return USER_CODE
 
     # Inside.
@@ -152,7 +162,7 @@ class Canonical:
         if isinstance(value, enum.Enum):
             return f"{type(value).__name__}.{value.name}"
         if isinstance(value, SourcePort):
-            return edge(self._plan, value)
+            return self._edge(value)
         if type(value) in _PLAIN:
             return short(repr(value))
         if isinstance(value, _VALUES):
@@ -231,8 +241,8 @@ class Canonical:
         found = list(attributes(value))
         if not found and not _has_no_state(type(value)):
             raise FlowError(
-                f"{type(value).__module__}.{type(value).__qualname__}: the attributes of this object cannot "
-                "be read, so a changed flow could not be told from this one. Make it a dataclass."
+                f"{type(value).__module__}.{type(value).__qualname__}: the attributes of this object "
+                "cannot be read, so a change of the flow could not be detected. Make it a dataclass."
             )
         # Arrays in an object of this package are its working memory, which may not even be filled.
         return [(n, f"array of {v.dtype}" if isinstance(v, np.ndarray) else v) for n, v in found]
@@ -262,8 +272,8 @@ class _UserCode(Canonical):
     text of the others.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        super().__init__(plan)
+    def __init__(self, edge: Callable[[SourcePort], str]) -> None:
+        super().__init__(edge)
         self._numbers: dict[int, int] = {}
         self._waiting: list[Any] = []
         self._package = ""
@@ -322,16 +332,6 @@ class _UserCode(Canonical):
         ]
         counts = (code.co_argcount, code.co_kwonlyargcount, code.co_posonlyargcount, code.co_flags & _FLAGS)
         return f"{code.co_code.hex()} {counts} {code.co_names} ({', '.join(constants)})"
-
-
-def edge(plan: Plan, source: SourcePort) -> str:
-    """Return the text of an output: its node's place, and its own name if the node has several.
-
-    Numbers of nodes are not in it: they change when an operator that stands before is removed.
-    """
-    node = plan.nodes[source.operator]
-    name = node.outputs[source.port].name
-    return place_of(node) if len(node.outputs) == 1 else f"{place_of(node)}, output '{name}'"
 
 
 def schema_text(schema: pa.Schema) -> str:

@@ -1,0 +1,174 @@
+"""What a user has written of a flow: logical operators in the order of writing, each lowered at once.
+
+A verb makes a logical operator and gives it to ``FlowRecord.write``, which lowers it into the plan of the
+flow, so that what cannot work is rejected where it is written. The schema of a recorded operator is that of
+what it was lowered to.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pointstamp.flow.builder import PlanBuilder
+from pointstamp.flow.plan import NodeKind, Plan
+from pointstamp.plan.logical import LogicalOperator, unchecked
+from pointstamp.plan.lowering import Lowering, Physical, lower, read_by
+from pointstamp.plan.optimizing import RULES, is_switched_on, optimize
+from pointstamp.plan.recursion import roots_of, structured
+from pointstamp.plan.streams import Lowered, Output, Probed
+from pointstamp.topology.domain import EPOCHS
+
+_PACKAGE: Final = str(Path(__file__).parent.parent) + "/"
+_NO_COLUMNS: Final = pa.schema([])
+_origin: ContextVar[str | None] = ContextVar("where a text says what is written now", default=None)
+
+
+@contextmanager
+def written_at(place: str) -> Iterator[None]:
+    """Let a place in a text be the origin of everything that is written in this block."""
+    token = _origin.set(place)
+    try:
+        yield
+    finally:
+        _origin.reset(token)
+
+
+def origin() -> str:
+    """Return where a user writes now: a place in a text, or the file and line that called this package."""
+    if (said := _origin.get()) is not None:
+        return said
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+class Recorded:
+    """Something that a user holds: a logical operator of a flow, and what it was lowered to."""
+
+    _record: "FlowRecord"
+    _operator: LogicalOperator
+    _physical: Physical
+
+    def _set(self, record: "FlowRecord", operator: LogicalOperator, physical: Physical) -> None:
+        self._record = record
+        self._operator = operator
+        self._physical = physical
+
+
+class FlowRecord:
+    """The operators of a flow as they were written, and the plan that they are lowered into."""
+
+    def __init__(
+        self, fresh: Callable[[], PlanBuilder], table: type[Recorded], *, is_optimized: bool = True
+    ) -> None:
+        self._fresh = fresh
+        self.table = table
+        """The class of tables, which streams become."""
+        self._planned: tuple[int, Plan] | None = None
+        self.builder = fresh()
+        self.is_optimized = is_optimized
+        self.written: list[LogicalOperator] = []
+        self.given: list[Output] = []
+        """Outputs of plans that were given as logical operators."""
+        self.clock: tuple[Recorded, ...] = ()
+        """While a query is written: all tables that it reads; it goes by their watermarks."""
+
+    def write(
+        self, make: Callable[[], LogicalOperator], *parts: Recorded
+    ) -> tuple[LogicalOperator, Physical]:
+        """FlowRecord an operator over these parts; return it, and what it was lowered to."""
+        with unchecked():
+            operator = make()
+        known = {each._operator: each._physical for each in parts}
+        physical = lower(operator, [known[each] for each in read_by(operator)], self.builder)
+        _settle(operator, getattr(physical, "schema", _NO_COLUMNS), len(self.written))
+        self.written.append(operator)
+        return operator, physical
+
+    def adopted(self, physical: Physical) -> Recorded:
+        """Return something that was lowered into this flow by hand."""
+        made = Recorded()
+        made._set(self, Lowered(physical.schema), physical)
+        _settle(made._operator, physical.schema, len(self.written))
+        self.written.append(made._operator)
+        return made
+
+    def add(self, outputs: Sequence[Output]) -> None:
+        """Lower outputs of a plan that is given as logical operators."""
+        Lowering(outputs, builder=self.builder).lower_all()
+        self.given.extend(outputs)
+
+    def fresh(self) -> PlanBuilder:
+        """Return a builder without nodes, for a plan with the options of this one."""
+        builder = self._fresh()
+        for option in ("broadcast", "memory", "has_chains", "time_zone"):
+            setattr(builder.plan, option, getattr(self.builder.plan, option))
+        return builder
+
+    def logical(self) -> dict[str, LogicalOperator]:
+        """Return what each output shows, by name and in the order of writing."""
+        made = structured(self.written)
+        written = {each.output: made[each.input] for each in self.written if isinstance(each, Output)}
+        return written | {each.output: each.input for each in self.given}
+
+    def plan(self) -> Plan:
+        """Return the plan that runs: as it was written, or lowered from what rules have made of that."""
+        if not (self.is_optimized and is_switched_on()):
+            return self.builder.plan
+        size = len(self.written) + len(self.given)
+        if self._planned is None or self._planned[0] != size:
+            self._planned = size, self._optimized()
+        return self._planned[1]
+
+    def _optimized(self) -> Plan:
+        written = self.builder.plan
+        as_it_is = any(isinstance(each, Probed | Lowered) for each in self.written)
+        if not RULES or written.root is not EPOCHS or as_it_is:
+            return written
+        roots = [*roots_of(structured(self.written).values()), *self.given]
+        made = optimize(roots, RULES).roots
+        if all(new is old for new, old in zip(made, roots, strict=True)):
+            return written
+        builder = self.fresh()
+        Lowering(made, builder=builder).lower_all()
+        for name, node in written.named(NodeKind.INPUT).items():
+            if name in builder.plan.named(NodeKind.INPUT):
+                builder.plan.named(NodeKind.INPUT)[name].extra_columns = node.extra_columns
+        return builder.plan
+
+
+def _settle(operator: LogicalOperator, schema: pa.Schema, place: int) -> None:
+    """Say of a new operator what is known now that it was lowered."""
+    for name, value in (("schema", schema), ("origin", origin()), ("written", place)):
+        operator.__dict__[name] = value
+
+
+def physical_of(recorded: Any) -> Physical:  # noqa: ANN401 - whatever a user gave
+    """Return what something of a flow was lowered to; for those who write plans, and not for users."""
+    return recorded._physical if isinstance(recorded, Recorded) else recorded
+
+
+def operator_of(recorded: Recorded) -> LogicalOperator:
+    """Return the logical operator of a stream or a table; for those who write plans, and not for users."""
+    return recorded._operator
+
+
+def record_of(recorded: Recorded) -> FlowRecord:
+    """Return the record of the flow that something belongs to; for those who write plans."""
+    return recorded._record
+
+
+def sides(keys: Any) -> tuple[tuple[str, str], ...]:  # noqa: ANN401 - as joins take it
+    """Return what a join is on as pairs of columns, in the order in which they were given."""
+    if isinstance(keys, str):
+        return ((keys, keys),)
+    pairs: Sequence[tuple[str, str]] = (
+        list(keys.items()) if hasattr(keys, "items") else [(each, each) for each in keys]
+    )
+    return tuple(pairs)

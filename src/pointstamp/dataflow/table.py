@@ -1,0 +1,564 @@
+"""Tables: what a user chains operations on, where a stream is what happens and a table what there is.
+
+A table is a stream of changes, rows with a weight, and its value at a time is the sum of all changes up to
+it. Every operation keeps the law: what it has emitted up to an epoch, added up, is what the same query gives
+for its inputs, added up to that epoch.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from pointstamp.dataflow.loops import Loop, TableLoop
+from pointstamp.dataflow.record import FlowRecord, Recorded, physical_of, sides
+from pointstamp.dataflow.stream import Stream, listed
+from pointstamp.errors import FlowError
+from pointstamp.expressions.selecting import chosen, expressions, operator_name, others, renamed
+from pointstamp.expressions.tree import Expression, Value, col
+from pointstamp.expressions.windows import Span
+from pointstamp.flow.event_time import one_clock as physical_clock
+from pointstamp.flow.join_kind import How
+from pointstamp.flow.reducing import checked_name, reducing, session_options
+from pointstamp.operators.stateless import BatchFunction, Row
+from pointstamp.plan import logical, streams
+from pointstamp.plan.logical import LogicalOperator
+from pointstamp.reduce.aggregate import Aggregate, Aggregation
+from pointstamp.rows.schema import as_schema
+from pointstamp.tables.as_of import Direction, Tolerance, one_pair
+from pointstamp.tables.in_order import OrderFunction
+from pointstamp.tables.joining import check_no_key, joining
+from pointstamp.tables.other_words import no_such_verb_of_tables
+from pointstamp.tables.table import deltas_of
+from pointstamp.tables.within import pair_of_times
+
+
+class Table(Recorded):
+    """Rows that appear and disappear; made by ``stream.running()`` and by operations on other tables."""
+
+    def __init__(self, changes: Stream) -> None:
+        """Make a table of a stream of changes, rows with their weight as the last column ``diff``."""
+        record = changes._record
+        self._set(record, *record.write(lambda: streams.FromChanges(changes._operator), changes))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of a row."""
+        schema: pa.Schema = self._physical.schema
+        return schema
+
+    def changes(self, *, name: str = "changes") -> Stream:
+        """The table as a stream of its changes: each row that changed in an epoch once, with ``diff``."""
+        return self._stream(lambda: streams.TableChanges(self._operator, name=name))
+
+    def upserts(self, *keys: str, deleted: str = "deleted", name: str = "upserts") -> Stream:
+        """The table as a stream of its newest rows: for each key that changed in an epoch, its row.
+
+        Where a key is gone the column ``deleted`` is true, and all columns but the key are null. A key has at
+        most one row; two are refused, with their epoch, before anything of the epoch continues.
+        """
+        return self._stream(lambda: streams.UpsertsOf(self._operator, keys, deleted, name=name))
+
+    # Row by row.
+
+    def select(
+        self, *columns: str | Expression, name: str | Expression = "select", **named: Value
+    ) -> "Table":
+        """Other columns, by name or by expression: ``select("id", total=ps.col("price") * 2)``."""
+        operator, called = operator_name(name, "select", f"select of {self}")
+        return self._project(operator, chosen(f"'{operator}' of {self}", columns, called | named))
+
+    def with_columns(self, *, name: str | Expression = "with columns", **named: Value) -> "Table":
+        """All columns, and more or others under these names."""
+        operator, called = operator_name(name, "with columns", f"with_columns of {self}")
+        added = expressions(f"'{operator}' of {self}", called | named)
+        return self._project(operator, {each: col(each) for each in self.schema.names} | added)
+
+    def drop(self, *columns: str) -> "Table":
+        """Without these columns; rows that are equal without them are added up."""
+        return self._project("drop", others(f"drop of {self}", self.schema, columns))
+
+    def rename(self, **new_to_old: str) -> "Table":
+        """With other names for some columns: ``rename(seller="person")`` calls the column person seller."""
+        return self._project("rename", renamed(f"rename of {self}", self.schema, new_to_old))
+
+    def filter(self, condition: Expression, *, name: str = "filter") -> "Table":
+        """The rows for which a condition holds; null counts as false."""
+        return self._table(lambda: logical.Filter(self._operator, condition, name=name))
+
+    def explode(
+        self, column: str, *, outer: bool = False, position: str | None = None, name: str = "explode"
+    ) -> "Table":
+        """One row for each element of a list; the column is then the element.
+
+        A row whose list is null or empty is gone, unless ``outer`` keeps it with a null. ``position`` is a
+        column for the place of the element in its list, from 0 on.
+        """
+        return self._table(lambda: logical.Explode(self._operator, column, position, outer, name=name))
+
+    def map_batches(
+        self, function: BatchFunction, schema: str | pa.Schema | None = None, *, name: str = "map"
+    ) -> "Table":
+        """What a function makes of rows; the columns stay unless others are given.
+
+        The function is given an Arrow batch of rows, and makes none, one or several of each. It must make the
+        same of a row whenever it comes, whatever rows stand beside it: what it makes of one that disappears
+        is taken away.
+        """
+        wanted = self.schema if schema is None else as_schema(schema)
+        return self._table(lambda: logical.MapBatches(self._operator, function, wanted, name=name))
+
+    def flat_map(
+        self, function: Callable[[Row], Iterable[Row]], schema: str | pa.Schema, *, name: str = "flat map"
+    ) -> "Table":
+        """The rows that a function yields for each row, as dictionaries: the same whenever the row comes.
+
+        This runs Python once per row: some microseconds each, a hundred times the cost of ``map_batches``.
+        """
+        wanted = as_schema(schema)
+        return self._table(lambda: streams.MapRows(self._operator, function, wanted, True, name=name))
+
+    def union(self, other: "Table", *, name: str = "union") -> "Table":
+        """The rows of both, with all their copies (SQL's ``union all``)."""
+        theirs = self._given(name, other)
+        return self._table(lambda: logical.Union((self._operator, theirs), name=name), other)
+
+    def window(
+        self,
+        at: str,
+        size: Span,
+        *,
+        slide: Span | None = None,
+        offset: Span | None = None,
+        start: str = "window_start",
+        end: str = "window_end",
+        name: str = "window",
+    ) -> "Table":
+        """Each row with the window of event time in which it lies, from ``window_start`` to ``window_end``.
+
+        ``at`` is a column of timestamps, dates or integers, ``size`` a length: "10 minutes", a timedelta, or
+        a number. With a ``slide`` a window begins every so often, and a row comes once for each in which it
+        lies. Windows begin at multiples after the beginning of 1970, and ``offset`` later. The end is no
+        longer in the window. A row whose ``at`` is null is in no window, and does not come.
+
+            bids.window("at", "10 minutes").reduce("window_start", "window_end", bids=ps.count())
+        """
+        return self._table(
+            lambda: logical.TimeWindow(self._operator, at, size, slide, offset, start, end, name=name)
+        )
+
+    # Two tables.
+
+    def join(
+        self,
+        other: "Table",
+        on: str | Mapping[str, str] | Iterable[str] = (),
+        *,
+        how: How = "inner",
+        where: Expression | None = None,
+        suffix: str = "_right",
+        name: str = "join",
+    ) -> "Table":
+        """The pairs of rows of both tables that have equal keys; a null equals nothing.
+
+        ``on`` is a column that both have, several, or a mapping from columns of this table to those of the
+        other. The key comes out once, under its name here; another column that both have gets the ``suffix``
+        on the right side. ``where`` is a condition besides, over the columns of a pair. With ``how`` rows
+        without a partner come out, too, with nulls: those of the ``left`` side, the ``right``, or both
+        (``full``); ``semi`` gives the rows of this table that have a partner, ``anti`` the others.
+        ``cross`` takes no ``on`` and gives all pairs; the other table should be a small one.
+        """
+        theirs = self._given(name, other)
+        who = f"'{name}' of {self} and {other}"
+        if how == "cross":
+            check_no_key(who, on)
+        keys = self._keys(who, other.schema, on, suffix)
+        return self._table(
+            lambda: logical.Join(self._operator, theirs, how, keys, where, suffix, name=name), other
+        )
+
+    def join_as_of(
+        self,
+        other: "Table",
+        on: str | Mapping[str, str] | Iterable[str],
+        *,
+        at: str | Mapping[str, str],
+        direction: Direction = "backward",
+        how: Literal["inner", "left"] = "inner",
+        tolerance: Tolerance | None = None,
+        suffix: str = "_right",
+        name: str = "join as of",
+    ) -> "Table":
+        """Each row beside one row of the other table that has its key: the last one that is not later.
+
+        ``at`` is the column of times, one that both have or a mapping from this table's to the other's.
+        ``direction`` may be ``forward``, for the first that is not earlier, or ``nearest``; ``tolerance`` is
+        how far away it may be, a number or a length of time such as ``"10 minutes"``. Of several rows with
+        one time all columns decide, from left to right: backward takes the last of them, forward the first.
+        With ``how="left"`` a row without a partner comes out with nulls.
+        """
+        theirs = self._given(name, other)
+        who = f"'{name}' of {self} and {other}"
+        keys = self._keys(who, other.schema, on, suffix)
+        ((one, another),) = one_pair(who, at).items()
+        return self._table(
+            lambda: logical.AsOfJoin(
+                self._operator,
+                theirs,
+                keys,
+                (one, another),
+                direction,
+                how,
+                tolerance,
+                suffix,
+                name=name,
+            ),
+            other,
+        )
+
+    def minus(self, other: "Table", *, name: str = "minus") -> "Table":
+        """The rows of this table that the other has not, each once (SQL's ``except``)."""
+        theirs = self._given(name, other)
+        return self._table(lambda: logical.Except(self._operator, theirs, name=name), other)
+
+    def intersect(self, other: "Table", *, name: str = "intersect") -> "Table":
+        """The rows that both tables have, each once."""
+        theirs = self._given(name, other)
+        return self._table(lambda: logical.Intersect(self._operator, theirs, name=name), other)
+
+    # By key.
+
+    def distinct(self, *keys: str, by: str | Iterable[str] = (), name: str = "distinct") -> "Table":
+        """Every row once; with keys one row for each key, the first in an order.
+
+        The order is said as in ``top``; what it leaves open is decided by all columns from left to right, as
+        it is without ``by``. So it is always the same row, whatever the order in which rows came.
+        """
+        order = listed(f"'{name}' of {self}", self.schema, by, is_needed=False)
+        if not keys and not order:
+            return self._table(lambda: logical.Distinct(self._operator, name=name))
+        return self._table(lambda: logical.DistinctOn(self._operator, keys, order, name=name))
+
+    def count(self, *keys: str, name: str = "count") -> "Table":
+        """How many rows there are of each key, or in all; the column is ``count``."""
+        return self.reduce(*keys, aggregates={"count": Aggregate("count")}, name=name)
+
+    def reduce(
+        self,
+        *keys: str,
+        aggregates: Mapping[str, Aggregation] | Aggregation | None = None,
+        name: str | Aggregation = "reduce",
+        **named: Aggregation,
+    ) -> "Table":
+        """One row for each key, with aggregates of its rows: ``reduce("city", people=ps.count())``.
+
+        Without keys it is one row for the whole table, as in SQL: from epoch 0 on, and also where there are
+        no rows or none any more. Then counts are 0, collections empty and other aggregates null.
+        """
+        asked = reducing(
+            f"reduce of {self}", "reduce", aggregates=aggregates, running=False, name=name, named=named
+        )
+        wanted = tuple(asked.aggregates.items())
+        return self._table(lambda: logical.Aggregate(self._operator, keys, wanted, name=asked.name))
+
+    def top(
+        self,
+        count: int,
+        *keys: str,
+        by: str | Iterable[str],
+        ties: bool = False,
+        rank: str | None = None,
+        name: str = "top",
+    ) -> "Table":
+        """The first rows of each key, or of the whole table: ``top(3, "shop", by="price desc")``.
+
+        What ``by`` leaves open is decided by all columns from left to right. Null comes before all values, or
+        with ``desc`` after them, unless ``by="price desc nulls first"`` says otherwise. With ``ties`` all
+        rows that are as good as the last of them come, too. ``rank`` is a column for their places, from 1 on.
+        """
+        order = listed(f"'{name}' of {self}", self.schema, by)
+        return self._table(lambda: logical.TopK(self._operator, count, keys, order, ties, rank, name=name))
+
+    def with_order(
+        self,
+        *keys: str,
+        by: str | Iterable[str],
+        functions: Mapping[str, OrderFunction] | None = None,
+        name: str | OrderFunction = "with order",
+        **named: OrderFunction,
+    ) -> "Table":
+        """All columns, and what the place of a row among the rows of its key says of it, in an order.
+
+            sales.with_order("shop", by="at", before=ps.lag("price"), total=ps.running_sum("price"))
+
+        The order is said as in ``top``, and what it leaves open is decided by all columns from left to right;
+        every copy of a row has a place of its own. Without keys it is an order of the whole table. When a row
+        changes, all rows of its key are looked at again, and those that differ are sent. ``functions={}``
+        takes columns of any name.
+        """
+        given = {"name": name} if isinstance(name, OrderFunction) else {}
+        operator = checked_name(f"with_order of {self}", "with order" if given else name)
+        wanted = {**(functions or {}), **named, **given}
+        order = listed(f"'{operator}' of {self}", self.schema, by)
+        return self._table(
+            lambda: logical.WindowFunctions(self._operator, keys, order, tuple(wanted.items()), name=operator)
+        )
+
+    def sessions(
+        self,
+        *keys: str,
+        at: str,
+        gap: Span,
+        start: str | Aggregation = "session_start",
+        end: str | Aggregation = "session_end",
+        while_open: bool = False,
+        aggregates: Mapping[str, Aggregation] | Aggregation | None = None,
+        name: str | Aggregation = "sessions",
+        **named: Aggregation,
+    ) -> "Table":
+        """Each row with its session, from ``session_start`` to ``session_end``: rows of a key close in time.
+
+        A row that comes at most the ``gap`` after another one of its key, by their column ``at``, is in the
+        same session. The session ends the gap after its last row; as in Spark, a row at the end itself is
+        still in it. Sessions grow together and fall apart as rows come and go. A row whose ``at`` is null is
+        in none, and does not come. With ``while_open`` sessions leave the table, and are freed, when the
+        watermark has passed their end, as with ``keep_until``.
+
+        With aggregates each session is one row: its keys, where it begins and ends, and what they are.
+
+            clicks.sessions("user", at="at", gap="5 minutes", clicks=ps.count())
+        """
+        said = session_options(
+            f"sessions of {self}", start=start, end=end, aggregates=aggregates, name=name, named=named
+        )
+        emits: Literal["always", "while open"] = "while open" if while_open else "always"
+        rows = self._table(
+            lambda: streams.SessionWindow(
+                self._operator,
+                keys,
+                at,
+                gap,
+                said.start,
+                said.end,
+                emits,
+                self._clock(),
+                name=said.asked.name,
+            ),
+            *self._record.clock,
+        )
+        if not said.asked.aggregates:
+            return rows
+        own = f"{said.asked.name}: aggregates"
+        return rows.reduce(*keys, said.start, said.end, aggregates=said.asked.aggregates, name=own)
+
+    # Event time.
+
+    def keep_until(self, when: str | Expression, *, name: str = "keep until") -> "Table":
+        """The rows whose time has not been passed by event time: ``keep_until("window_end")``.
+
+        A row leaves the table when the bound of ``event_time`` is not before its time any more, in the next
+        epoch that has event times; and everything that is made of the table forgets it. A row that says null
+        is not there.
+        """
+        return self._table(
+            lambda: streams.TemporalFilter(self._operator, timed(when), self._clock(), name=name),
+            *self._record.clock,
+        )
+
+    def closed_sessions(
+        self,
+        *keys: str,
+        at: str,
+        gap: Span,
+        start: str = "session_start",
+        end: str = "session_end",
+        name: str = "sessions",
+    ) -> Stream:
+        """As ``stream.sessions``: each row once, with its session, when event time has passed its end."""
+        return self._stream(
+            lambda: streams.SessionWindow(
+                self._operator, keys, at, gap, start, end, "once", self._clock(), name=name
+            ),
+            *self._record.clock,
+        )
+
+    def join_within(
+        self,
+        other: "Table",
+        on: str | Mapping[str, str] | Iterable[str],
+        *,
+        at: str | Mapping[str, str],
+        within: Span | tuple[Span, Span],
+        suffix: str = "_right",
+        name: str = "join within",
+    ) -> Stream:
+        """As ``stream.join_within``, for tables to which rows are only added."""
+        theirs = self._given(name, other)
+        keys = self._keys(f"'{name}'", other.schema, on, suffix)
+        times = pair_of_times(f"'{name}'", at)
+        return self._stream(
+            lambda: streams.IntervalJoin(self._operator, theirs, keys, times, within, suffix, name=name),
+            other,
+        )
+
+    def final(self, when: str | Expression = "window_end", *, name: str = "final") -> Stream:
+        """Each row once, as it is when event time has passed its time; nothing that happens to it later.
+
+        A row comes in the first epoch after which the bound of ``event_time`` is not before the time that it
+        says. What is before this in the flow must let such rows go, with ``keep_until``, or it would keep
+        them for ever.
+
+            windows = bids.running().window("at", "10 minutes").keep_until("window_end")
+            highest = windows.reduce("window_start", "window_end", price=ps.max("price")).final("window_end")
+        """
+        return self._stream(
+            lambda: streams.EmitOnClose(self._operator, timed(when), self._clock(), name=name),
+            *self._record.clock,
+        )
+
+    # Loops.
+
+    def iterate(
+        self,
+        body: Callable[..., "Table"],
+        *others: "Table",
+        max_rounds: int | None = None,
+        name: str = "iterate",
+    ) -> "Table":
+        """What comes of a body that is applied to its own result again and again, until nothing changes.
+
+        The body is given this table and the others, and makes a table like this one of them. In round 0 it is
+        given this table as it is, in each following round what it made in the one before; the others stay.
+
+            reached = starts.iterate(
+                lambda x, starts, edges: x.join(edges, {"node": "src"}).select(node=ps.col("dst"))
+                .union(starts).distinct(),
+                starts, edges)
+        """
+        with self.loop(name, max_rounds=max_rounds) as loop:
+            start = loop.variable(self)
+            made = self._alike(f"{name}: the body", body(start, *(loop.enter(other) for other in others)))
+            loop.feedback(start, made)
+            return loop.leave(made)
+
+    def loop(self, name: str = "loop", *, max_rounds: int | None = None) -> TableLoop:
+        """Open a loop of tables where this one stands: ``with table.loop("reach") as loop``.
+
+        In the block ``loop.enter(table)`` brings tables in, ``loop.variable(start)`` is one that comes round
+        again, ``loop.feedback(variable, table)`` says what it is in the next round, and ``loop.leave(table)``
+        takes a result out. With ``max_rounds`` a loop that continues further is an error, which shows what
+        went round in the last two rounds.
+        """
+        return TableLoop._of(
+            *self._record.write(
+                lambda: streams.LoopScope(self._operator, max_rounds, of_tables=True, name=name), self
+            ),
+            self._record,
+            Table,
+        )
+
+    def enter(self, loop: Loop | TableLoop) -> "Table":
+        """The same table inside a loop, the same in every round."""
+        if isinstance(loop, TableLoop):
+            return loop.enter(self)
+        return self._table(lambda: streams.EnterLoop(self._operator, loop._operator), loop)
+
+    @property
+    def loops(self) -> tuple[str, ...]:
+        """The names of the loops in which the table stands, outermost first."""
+        loops: tuple[str, ...] = self._physical.loops
+        return loops
+
+    # What only grows.
+
+    @property
+    def only_appends(self) -> bool:
+        """Whether rows are only added: no operation that it is made of can take one away."""
+        return bool(self._physical.only_appends)
+
+    def appended(self, *, name: str = "appended") -> Stream:
+        """The rows as a stream, as they are added; for tables that only grow, and refused for others."""
+        return self._stream(lambda: streams.AppendedRows(self._operator, name=name))
+
+    def _table(self, make: Callable[[], LogicalOperator], *others: Recorded) -> "Table":
+        return table_of(self._record, *self._record.write(make, self, *others))
+
+    def _stream(self, make: Callable[[], LogicalOperator], *others: Recorded) -> Stream:
+        return Stream._of(self._record, *self._record.write(make, self, *others))
+
+    def _project(self, name: str, wanted: Mapping[str, Expression]) -> "Table":
+        return self._table(lambda: logical.Project(self._operator, tuple(wanted.items()), name=name))
+
+    def _given(self, name: str, other: object) -> LogicalOperator:
+        """Return the operator of another table; FlowError if it is none."""
+        if not isinstance(other, Table):
+            raise FlowError(f"'{name}' of {self} needs a table, and was given {type(other).__name__}.")
+        return other._operator
+
+    def _alike(self, name: str, other: "Table") -> "Table":
+        """Return a table with the columns of this one in the same order; SchemaError if it has others."""
+        self._given(name, other)
+        if other.schema == self.schema:
+            return other
+        if {(each.name, each.type) for each in other.schema} != {
+            (each.name, each.type) for each in self.schema
+        }:
+            self._physical._like(name, other._physical)  # which says what differs
+        return other._project("select", {each: col(each) for each in self.schema.names})
+
+    def _keys(self, who: str, other: pa.Schema, on: Any, suffix: str) -> tuple[tuple[str, str], ...]:  # noqa: ANN401
+        if isinstance(on, Expression):
+            joining(who, self.schema, other, on, suffix)  # which says what to give
+        return sides(on)
+
+    def _clock(self) -> tuple[LogicalOperator, ...]:
+        return tuple(each._operator for each in self._record.clock)
+
+    if not TYPE_CHECKING:  # to a type checker, a name that is not there is a mistake
+
+        def __getattr__(self, name: str) -> object:
+            if name.startswith("_"):
+                raise AttributeError(f"'Table' object has no attribute '{name}'", name=name, obj=self)
+            verbs = [each for each, of in vars(Table).items() if not each.startswith("_") and callable(of)]
+            raise AttributeError(no_such_verb_of_tables(str(self), name, verbs), name=name, obj=self)
+
+    def __str__(self) -> str:
+        return str(self._physical)
+
+
+def table_of(record: FlowRecord, operator: LogicalOperator, physical: Any) -> Table:  # noqa: ANN401 - as lowered
+    """Return the table that an operator was lowered to; for those who write plans, and not for users."""
+    made = object.__new__(Table)
+    made._set(record, operator, physical)
+    return made
+
+
+def values_beside(anchor: Table, rows: pa.RecordBatch, name: str) -> Table:
+    """Return a table that always has these rows, in the flow of another table."""
+    return anchor._table(lambda: logical.Values(rows, anchor._operator, name=name))
+
+
+def consolidated(table: Table, name: str) -> Table:
+    """Return a table whose changes of an epoch are added up before they are sent."""
+    return table._table(lambda: streams.Consolidate(table._operator, name=name))
+
+
+@contextmanager
+def one_clock(tables: Sequence[Table]) -> Iterator[None]:
+    """Let all that is written meanwhile go by the least watermark of these tables, besides its own."""
+    records = {id(each._record): each._record for each in tables}.values()
+    before = [each.clock for each in records]
+    for each in records:
+        each.clock = tuple(dict.fromkeys(tables))
+    try:
+        with physical_clock([deltas_of(physical_of(each)) for each in tables]):
+            yield
+    finally:
+        for each, clock in zip(records, before, strict=True):
+            each.clock = clock
+
+
+def timed(when: str | Expression) -> Expression:
+    """Return the time that rows say, by a column or an expression."""
+    return col(when) if isinstance(when, str) else when

@@ -1,0 +1,254 @@
+"""Signatures: what an operator computes, as a digest, so that its state is found again after an edit.
+
+The signature of an operator is a digest of its kind, its parameters and the signatures of its inputs. Names,
+origins and whatever else annotates an operator are not in it, and neither is what reads it. So two operators
+with one signature hold the same table after every epoch, in any version of any view.
+
+- A function of the user counts by the digest of its code, or by ``version=`` if the user pins it.
+- A variable of a recursion counts by the depth of its loop and its place in it. An operator inside a loop
+  depends on the complete recursion, so the signature of the loop is part of its own.
+- Columns whose names begin with ``__`` are internal: rewrites number them, so they count by their positions
+  in the schemas of the operator and its inputs. State of such an operator is found by position, too.
+
+Signatures are of plans after optimization: a rule that fires elsewhere may change them, and then state is
+filled again. ``compare`` says of each operator with state whether it is in another plan, too.
+
+>>> from pointstamp.expressions.tree import col
+>>> orders = logical.Scan("orders", pa.schema({"city": pa.string(), "price": pa.int64()}))
+>>> def cities(least, name):
+...     return logical.Distinct(logical.Filter(orders, col("price") > least), name=name)
+>>> signature = {least: signatures([cities(least, "a")]).popitem()[1] for least in (10, 20)}
+>>> signatures([cities(10, "b")]).popitem()[1] == signature[10] != signature[20]
+True
+>>> print(compare([cities(10, "a")], [cities(20, "a")]))
+new: Distinct 'a', filled from input 'orders'
+gone: Distinct 'a'
+"""
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from hashlib import blake2b
+from typing import Any, Final
+
+import pyarrow as pa  # noqa: F401 - the example above uses it
+
+from pointstamp.errors import FlowError
+from pointstamp.expressions.tree import Call, Literal
+from pointstamp.plan import logical
+from pointstamp.plan.arrow_json import Json
+from pointstamp.plan.logical import Iterate, LogicalOperator, Scan, Variable, loops_of, walk
+from pointstamp.plan.serialization import PlanWriter, deep_recursion, function_json
+from pointstamp.tables.in_order import OrderFunction
+
+ANNOTATIONS: Final = frozenset(each.name for each in fields(LogicalOperator))
+"""Fields that every operator has; they tell who wrote it and what it is called, not what it computes."""
+
+_STATELESS: Final = (
+    *(logical.Values, logical.Variable, logical.Project, logical.Filter, logical.Explode),
+    *(logical.MapBatches, logical.TimeWindow, logical.Union, logical.Iterate, logical.Recursive),
+)
+_HOLDS_ITS_TABLE: Final = (
+    *(logical.Join, logical.AsOfJoin, logical.Except, logical.Intersect, logical.Aggregate),
+    *(logical.Distinct, logical.TopK, logical.WindowFunctions),
+)
+"""Operators whose state has every row that they have sent; others may have freed some."""
+
+_ORDERED: Final = re.compile(r"(__.*?)((?: +(?:asc|desc))?(?: +nulls +(?:first|last))?)", re.IGNORECASE)
+"""An internal column, or such a column with the order in which rows are compared by it."""
+
+_CONSTANTS: Final[Mapping[type, str]] = {Literal: "value", Call: "options", OrderFunction: "default"}
+"""Fields with values that are the same for every row: a text in them is not the name of a column."""
+
+
+def signatures(roots: Sequence[LogicalOperator]) -> dict[LogicalOperator, str]:
+    """Return the signature of every operator of a plan: 32 hexadecimal digits."""
+    order, loops = list(walk(roots)), loops_of(roots)
+    place = {
+        variable: number
+        for loop in order
+        if isinstance(loop, Iterate)
+        for number, variable in enumerate(loop.variables)
+    }
+    local: dict[LogicalOperator, str] = {}
+    writer = _SignatureWriter(local)
+    with deep_recursion():
+        for each in order:
+            content = writer.content_of(each)
+            if isinstance(each, Variable):
+                content["variable"] = [len(loops[each]), place.get(each)]
+            local[each] = _digest(content)
+    found: dict[LogicalOperator, str] = {}
+    for each in sorted(order, key=lambda operator: len(loops[operator])):
+        around = loops[each]
+        found[each] = _digest([local[each], found[around[-1]]]) if around else local[each]
+    return found
+
+
+def has_state(operator: LogicalOperator) -> bool:
+    """Return whether an operator keeps something from one epoch to the next."""
+    if isinstance(operator, Scan):
+        keeps_keys = operator.kind in ("upserts", "snapshots") or bool(operator.keys)
+        return keeps_keys or (operator.kind != "append" and not operator.trusted)
+    return not isinstance(operator, _STATELESS)
+
+
+def _digest(content: Json) -> str:
+    text = json.dumps(content, sort_keys=True, allow_nan=False)
+    return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+class _SignatureWriter(PlanWriter):
+    """Writes what an operator computes, with the signatures of its inputs in their places."""
+
+    def __init__(self, local: Mapping[LogicalOperator, str]) -> None:
+        super().__init__(lambda operator: {"signature": local[operator]}, self._identity)
+        self._version: str | None = None
+        """What the user pins the functions of the operator to that is being written."""
+        self._places: Mapping[str, Json] = {}
+        """Of internal columns: their positions in the operator's schema and in those of its inputs."""
+        self._has_function = False
+
+    def content_of(self, operator: LogicalOperator) -> dict[str, Json]:
+        """Return the kind and the parameters of an operator, and the signatures of its inputs."""
+        self._places = _internal_places(operator)
+        self._has_function = False
+        content = self.fields_json(operator, ANNOTATIONS)
+        if self._has_function:  # which may find columns by name
+            self._places = {}
+            content = self.fields_json(operator, ANNOTATIONS)
+            content["names"] = [each.schema.names for each in operator.inputs]
+        elif self._places:
+            # Operators compare the columns of their inputs by name, also where no parameter names one.
+            content["internal"] = sorted(map(str, self._places.values()))
+        return content
+
+    def fields_json(self, value: Any, without: Collection[str] = ()) -> dict[str, Json]:  # noqa: ANN401
+        """Return the class of a value and its fields."""
+        version, places = self._version, self._places
+        pinned = getattr(value, "version", None)
+        self._version = version if pinned is None else pinned
+        constant = _CONSTANTS.get(type(value)) if places else None
+        content = super().fields_json(value, without if constant is None else {*without, constant})
+        if constant is not None:
+            self._places = {}
+            content[constant] = self.json(getattr(value, constant))
+        self._version, self._places = version, places
+        return content
+
+    def json(self, value: Any) -> Json:  # noqa: ANN401 - any part of an operator
+        """Return the JSON of a value, internal columns as positions."""
+        if type(value) is str and self._places and (found := _ORDERED.fullmatch(value)) is not None:
+            column, order = found.groups()
+            if column in self._places:
+                return {**self._places[column], "order": order}
+        return super().json(value)
+
+    def _identity(self, value: Any) -> Json:  # noqa: ANN401 - a function or an object of the user
+        self._has_function = True
+        if self._version is not None:
+            return {"version": self._version}
+        return {"function": function_json(value)["digest"]}
+
+
+def _internal_places(operator: LogicalOperator) -> dict[str, Json]:
+    """Return where each internal column is in the schemas of the inputs and of the operator itself."""
+    if not operator.inputs:
+        return {}  # its columns have the names that something outside of the plan gives them
+    try:
+        schemas = [*(each.schema for each in operator.inputs), operator.schema]
+    except FlowError:  # a function that was not given is needed to know them
+        return {}
+    names = {name for schema in schemas for name in schema.names if name.startswith("__")}
+    return {name: {"columns": [schema.get_field_index(name) for schema in schemas]} for name in names}
+
+
+# Comparison of two plans.
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """An operator whose state is new, and the nearest tables above it that are known."""
+
+    operator: LogicalOperator
+    sources: tuple[LogicalOperator, ...]
+    """Operators of the new plan whose state exists, and inputs, whose history is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What becomes of the state of each operator when one plan takes the place of another."""
+
+    same: tuple[LogicalOperator, ...]
+    """Operators of the new plan that use their state as it is."""
+    new: tuple[Filling, ...]
+    """Operators of the new plan whose state must be filled."""
+    gone: tuple[LogicalOperator, ...]
+    """Operators of the old plan whose state is dropped when the new plan has committed."""
+
+    def __str__(self) -> str:
+        lines = [f"same: {each}" for each in self.same]
+        for each in self.new:
+            sources = " and ".join(map(_source_text, each.sources)) or "nothing"
+            lines.append(f"new: {each.operator}, filled from {sources}")
+        return "\n".join([*lines, *(f"gone: {each}" for each in self.gone)])
+
+
+def compare(before: Sequence[LogicalOperator], after: Sequence[LogicalOperator]) -> Comparison:
+    """Return what becomes of the state of each operator when one plan takes the place of another.
+
+    Args:
+        before: The outputs of the optimized plan whose state exists.
+        after: Those of the optimized plan that takes its place.
+
+    """
+    old, new = signatures(before), signatures(after)
+    known = {signature for operator, signature in old.items() if has_state(operator)}
+    wanted = set(new.values())
+    loops = loops_of(after)
+    stateful = [each for each in new if has_state(each)]
+    return Comparison(
+        tuple(each for each in stateful if new[each] in known),
+        tuple(
+            Filling(each, tuple(_sources(each, loops, lambda above: new[above] in known)))
+            for each in stateful
+            if new[each] not in known
+        ),
+        tuple(each for each, signature in old.items() if has_state(each) and signature not in wanted),
+    )
+
+
+def _source_text(operator: LogicalOperator) -> str:
+    return f"input '{operator.input}'" if isinstance(operator, Scan) else str(operator)
+
+
+def _sources(
+    operator: LogicalOperator,
+    loops: Mapping[LogicalOperator, tuple[Iterate, ...]],
+    is_known: Callable[[LogicalOperator], bool],
+) -> Iterator[LogicalOperator]:
+    """Yield the nearest operators above one from whose tables its state can be computed.
+
+    State inside a loop is by rounds; so a recursion is computed again from what it reads.
+    """
+    seen: set[LogicalOperator] = {operator}
+    waiting = _above(operator, loops)
+    while waiting:
+        each = waiting.pop(0)
+        if each in seen:
+            continue
+        seen.add(each)
+        is_table = isinstance(each, _HOLDS_ITS_TABLE) and not loops[each] and is_known(each)
+        if is_table or isinstance(each, Scan):
+            yield each
+        else:
+            waiting = [*_above(each, loops), *waiting]
+
+
+def _above(
+    operator: LogicalOperator, loops: Mapping[LogicalOperator, tuple[Iterate, ...]]
+) -> list[LogicalOperator]:
+    """Return what an operator reads; a variable reads its loop."""
+    is_bound = isinstance(operator, Variable) and loops[operator]
+    return [loops[operator][-1]] if is_bound else list(operator.inputs)

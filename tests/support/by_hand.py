@@ -1,0 +1,12 @@
+"""Streams that tests lower by hand, with operators that no verb adds."""
+
+import pointstamp as ps
+from pointstamp.dataflow.record import record_of
+from pointstamp.flow.stream import Stream
+
+
+def by_hand(beside: ps.Stream | ps.Table, made: Stream) -> ps.Stream:
+    """What was lowered into the flow of something, as a stream that verbs are chained on."""
+    record = record_of(beside)
+    adopted = record.adopted(made)
+    return ps.Stream._of(record, adopted._operator, made)
