@@ -45,4 +45,4 @@ if os.environ.get("POINTSTAMP_CHECK_PLANS"):
             relowering.check_structured(record)
         return _plan(record)
 
-    FlowRecord.plan = _checked  # type: ignore[method-assign]
+    FlowRecord.plan = _checked  # type: ignore[assignment, method-assign]

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
-from pointstamp.flow import operator
+from pointstamp.flow import custom
 from pointstamp.flow.plan import NodeKind
 from pointstamp.judge.plan_shape import shape_of
 from pointstamp.simulate.seeds import cases, simulate
@@ -61,23 +61,23 @@ def carrying() -> ps.Dataflow:
 
 
 def declarations_are_taken_for_the_identity(patch: Patch) -> None:
-    numbered = operator._numbered
+    numbered = custom._numbered
 
     def still(name: str, given: Any, inputs: Any, outputs: Any, rounds: int) -> Any:  # noqa: ANN401
         found = numbered(name, given, inputs, outputs, rounds)
         return found and dict.fromkeys(found, (identity(rounds),))
 
-    patch.setattr(operator, "_numbered", still)
+    patch.setattr(custom, "_numbered", still)
 
 
 def declarations_go_to_the_other_input(patch: Patch) -> None:
-    numbered = operator._numbered
+    numbered = custom._numbered
 
     def swapped(name: str, given: Any, inputs: Any, outputs: Any, rounds: int) -> Any:  # noqa: ANN401
         found = numbered(name, given, inputs, outputs, rounds)
         return found and {(len(inputs) - 1 - i, o): each for (i, o), each in found.items()}
 
-    patch.setattr(operator, "_numbered", swapped)
+    patch.setattr(custom, "_numbered", swapped)
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,9 @@ from pointstamp.query.crew import CrewError
 from pointstamp.query.mission import Mission
 from pointstamp.query.standby import stand_by
 from pointstamp.spark import spare
-from pointstamp.spark.crew import SparkLauncher, StartedTasks
+from pointstamp.spark.crew import SparkLauncher
 from pointstamp.spark.crewjob import CrewJob
+from pointstamp.spark.forming import StartedTasks
 from pointstamp.spark.rendezvous import RendezvousServer
 from pointstamp.spark.spare import SpareKeeper
 from pointstamp.storage.memory import MemoryStorage

@@ -5,6 +5,8 @@
 ``changes_of`` yields the values that differ from one in one place, however deep.
 """
 
+import importlib
+import pkgutil
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
@@ -18,12 +20,15 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 import pointstamp as ps
+import pointstamp.plan
 from pointstamp.errors import FlowError
 from pointstamp.expressions.tree import Expression
-from pointstamp.plan import logical
+from pointstamp.plan import logical, streams
 from pointstamp.plan.logical import Iterate, LogicalOperator, Recursive, Scan, Variable
 from pointstamp.reduce.aggregate import Aggregate, FunctionAggregate
 from pointstamp.tables.in_order import OrderFunction, RowFrame
+from pointstamp.tables.kept.weights import DIFF_FIELD
+from pointstamp.topology.summary import Advance, Summary
 
 COLUMNS: Final = pa.schema(
     [
@@ -389,17 +394,103 @@ _ANY: Final[Mapping[str, Any]] = {
         lambda loop: st.builds(Recursive, st.just(loop), st.integers(0, len(loop.variables) - 1))
     ),
 }
-STRATEGIES: Final[Mapping[str, Callable[[], st.SearchStrategy[Any]]]] = _ANY
+STREAM: Final = streams.Input("clicks", COLUMNS)
+LOOP: Final = streams.LoopScope(STREAM, 5)
+CHANGES: Final = streams.Input("changes", pa.schema([*COLUMNS, DIFF_FIELD]))
+WHEN: Final = st.sampled_from([ps.col("at"), ps.col("at").cast("timestamp")])
+SPANS: Final = st.sampled_from(["10 minutes", timedelta(minutes=3)])
+FEW: Final = st.lists(st.builds(Aggregate, st.just("sum"), st.just("n")), min_size=1, max_size=2).map(
+    lambda found: tuple(zip("abc", found, strict=False))
+)
+
+
+def _per_epoch(keys: tuple[str, ...]) -> LogicalOperator:
+    variables = (Variable(COLUMNS), Variable(COLUMNS))
+    body = logical.Aggregate(logical.Union(variables), keys, (("total", Aggregate("sum", "n")),))
+    return streams.PerEpoch((STREAM, CHANGES), variables, body)
+
+
+def _of(kind: Any, *given: Any, **named: Any) -> Callable[[], st.SearchStrategy[Any]]:  # noqa: ANN401
+    """Instances of a class; what is not a strategy is always the same."""
+
+    def strategy(value: Any) -> st.SearchStrategy[Any]:  # noqa: ANN401
+        return value if isinstance(value, st.SearchStrategy) else st.just(value)
+
+    return lambda: st.builds(
+        kind, *map(strategy, given), **{name: strategy(each) for name, each in named.items()}
+    )
+
+
+_OF_STREAMS: Final[Mapping[str, Any]] = {
+    "Input": _of(
+        streams.Input,
+        st.sampled_from(["clicks", "views"]),
+        COLUMNS,
+        st.none() | st.just(ps.event_time("at", every="1 minute", lateness="5 minutes")),
+        st.sampled_from([None, "drop", "error"]),
+    ),
+    "Output": _of(streams.Output, TABLES, st.text(max_size=3)),
+    "Port": _of(streams.Port, TABLES, st.integers(0, 3), COLUMNS),
+    "Custom": _of(
+        streams.Custom,
+        (STREAM, CHANGES),
+        ("one", "other"),
+        FUNCTIONS,
+        st.sampled_from([None, "n long", COLUMNS]),
+    ),
+    "Exchange": _of(streams.Exchange, STREAM, KEYS, st.none() | FUNCTIONS),
+    "MapRows": _of(streams.MapRows, STREAM, FUNCTIONS, COLUMNS, st.booleans(), st.none() | st.just("1")),
+    "FilterBatches": _of(streams.FilterBatches, STREAM, FUNCTIONS),
+    "Split": _of(streams.Split, STREAM, FUNCTIONS),
+    "Inspect": _of(streams.Inspect, STREAM, FUNCTIONS),
+    "Lowered": _of(streams.Lowered, COLUMNS),
+    "Delay": _of(streams.Delay, STREAM, st.integers(1, 3)),
+    "PerEpoch": lambda: st.sampled_from([("k",), ("k", "n")]).map(_per_epoch),
+    "StreamAggregate": _of(streams.StreamAggregate, STREAM, KEYS, FEW, st.booleans()),
+    "Rolling": _of(streams.Rolling, STREAM, ("k",), st.integers(1, 5), ("n",), FEW),
+    "Lookup": _of(streams.Lookup, STREAM, TABLES, ONE_KEY, st.sampled_from(["inner", "left"])),
+    "ToTable": _of(
+        streams.ToTable, STREAM, st.sampled_from(["append", "weights"]), st.just("w"), trusted=st.booleans()
+    ),
+    "FromChanges": _of(streams.FromChanges, CHANGES),
+    "UpsertsOf": _of(streams.UpsertsOf, TABLES, ("k",), st.sampled_from(["deleted", "gone"])),
+    "Watermark": _of(streams.Watermark, STREAM, "at", SPANS, st.sampled_from(["output", "drop"])),
+    "TemporalFilter": _of(streams.TemporalFilter, TABLES, WHEN),
+    "EmitOnClose": _of(streams.EmitOnClose, TABLES, WHEN),
+    "DelayUntil": _of(streams.DelayUntil, STREAM, WHEN, st.sampled_from([(), (STREAM,)])),
+    "SessionWindow": _of(streams.SessionWindow, STREAM, KEYS, "at", SPANS),
+    "IntervalJoin": _of(streams.IntervalJoin, STREAM, CHANGES, ONE_KEY, ("at", "at"), SPANS),
+    "LoopScope": _of(streams.LoopScope, STREAM, st.integers(1, 4)),
+    "EnterLoop": _of(streams.EnterLoop, STREAM, LOOP),
+    "LoopVariable": _of(streams.LoopVariable, LOOP, COLUMNS, st.none() | TABLES),
+    "FlowVariable": _of(streams.FlowVariable, COLUMNS, Summary(root=Advance(1))),
+    "Feedback": _of(streams.Feedback, streams.LoopVariable(LOOP, COLUMNS), TABLES, LOOP),
+    "LeaveLoop": _of(streams.LeaveLoop, streams.EnterLoop(STREAM, LOOP), LOOP),
+    "DistinctOn": _of(logical.DistinctOn, TABLES, KEYS, ORDERS),
+    **{
+        kind.__name__: _of(kind, TABLES)
+        for kind in (
+            streams.Broadcast,
+            streams.Probed,
+            streams.Consolidate,
+            streams.TableChanges,
+            streams.AppendedRows,
+        )
+    },
+}
+STRATEGIES: Final[Mapping[str, Callable[[], st.SearchStrategy[Any]]]] = {**_ANY, **_OF_STREAMS}
 
 
 def kinds_of_operators() -> list[type[LogicalOperator]]:
-    """Every class of operators that the package defines."""
+    """Every class of operators that the package defines, in whichever module."""
+    for module in pkgutil.iter_modules(pointstamp.plan.__path__, "pointstamp.plan."):
+        importlib.import_module(module.name)
     found: dict[str, type[LogicalOperator]] = {}
     waiting: list[type[LogicalOperator]] = [LogicalOperator]
     while waiting:
         for each in waiting.pop().__subclasses__():
             waiting.append(each)
-            if each.__module__.startswith("pointstamp"):
+            if each.__module__.startswith("pointstamp") and not each.__name__.startswith("_"):
                 found[each.__name__] = each
     return list(found.values())
 
@@ -415,7 +506,7 @@ def operators(kind: type[LogicalOperator]) -> st.SearchStrategy[LogicalOperator]
 def _of_annotations(draw: st.DrawFn, kind: type[LogicalOperator]) -> LogicalOperator:
     hints = get_type_hints(kind)
     wanted = {each.name: _of_hint(hints[each.name]) for each in fields(kind) if each.init}
-    for _ in range(200):
+    for _ in range(20):
         try:
             return kind(**{name: draw(each) for name, each in wanted.items()})
         except (FlowError, AssertionError):
@@ -468,6 +559,8 @@ def changes_of(value: Any) -> Iterator[Any]:  # noqa: ANN401
     """Values that differ from one in one place."""
     if isinstance(value, LogicalOperator):
         yield logical.Filter(value, ps.lit(True)) if value.schema.names else Scan("another", COLUMNS)
+    elif isinstance(value, tuple) and not value:
+        yield ("given",)
     elif isinstance(value, tuple):
         yield from (value[:place] + value[place + 1 :] for place in range(len(value)))
         for place in range(len(value) - 1):

@@ -103,7 +103,12 @@ class Stream(Recorded):
     # All epochs together.
 
     def running(
-        self, *, weight: str | None = None, operation: str | None = None, name: str = "running"
+        self,
+        *,
+        weight: str | None = None,
+        operation: str | None = None,
+        trusted: bool | None = None,
+        name: str = "running",
     ) -> "Table":
         """The table that this stream adds up to, over all epochs so far: each of its rows is added.
 
@@ -113,12 +118,20 @@ class Stream(Recorded):
         is deleted must be there: what would be there less than no times is an error, with its epoch. Of
         Delta's own feed, ``operation="_change_type"``, ``_commit_version`` and ``_commit_timestamp`` are no
         columns of the table.
+
+        ``trusted`` (bool, default: True for Delta's own feed, False otherwise): rows that are deleted are
+        known to be there, so this is not checked, and no rows are kept to check it. If an input breaks this
+        promise, a row has a multiplicity below zero. Some operators raise an error then; others give wrong
+        results.
         """
         kind: logical.ScanKind = "append"
         if weight is not None or operation is not None:
             kind = "weights" if operation is None else "operations"
+        is_trusted = operation == "_change_type" if trusted is None else trusted
         return self._table(
-            lambda: streams.ToTable(self._operator, kind, weight=weight, operation=operation, name=name)
+            lambda: streams.ToTable(
+                self._operator, kind, weight=weight, operation=operation, trusted=is_trusted, name=name
+            )
         )
 
     def states(self, *, empty: str | None = None, name: str = "states") -> "Table":
@@ -137,6 +150,7 @@ class Stream(Recorded):
         value: str | None = None,
         key: str | Iterable[str] | None = None,
         order: str | None = None,
+        trusted: bool = True,
         name: str = "debezium",
     ) -> "Table":
         """The table that Debezium's change events make: ``op`` says what became of ``before``.
@@ -150,12 +164,22 @@ class Stream(Recorded):
         ``source.change_lsn string``. If two events are equal in it, a deletion wins, and otherwise the row
         that is greatest by its columns from left to right. A deleted key leaves a tombstone, which is freed
         by the watermark if ``order`` is the column of an ``event_time`` directly before, and else kept.
-        Without a key rows are inserted and deleted as the events say, and ``before`` must be whole.
+        Without a key rows are inserted and deleted as the events say, and ``before`` must be whole. An event
+        that comes twice is then counted twice.
+
+        ``trusted`` (bool, default True): as in ``running``; with a key there is nothing to check.
         """
         keys = (key,) if isinstance(key, str) else tuple(key or ())
         return self._table(
             lambda: streams.ToTable(
-                self._operator, "debezium", keys=keys, order=order, declared=schema, value=value, name=name
+                self._operator,
+                "debezium",
+                keys=keys,
+                order=order,
+                declared=schema,
+                value=value,
+                trusted=trusted,
+                name=name,
             )
         )
 

@@ -534,6 +534,11 @@ def table_of(record: FlowRecord, operator: LogicalOperator, physical: Any) -> Ta
     return made
 
 
+def in_order_of(first: Table, other: Table, name: str) -> Table:
+    """Return a table with the columns of another one in the same order; SchemaError if it has others."""
+    return first._alike(name, other)
+
+
 def values_beside(anchor: Table, rows: pa.RecordBatch, name: str) -> Table:
     """Return a table that always has these rows, in the flow of another table."""
     return anchor._table(lambda: logical.Values(rows, anchor._operator, name=name))

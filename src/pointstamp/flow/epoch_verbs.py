@@ -22,11 +22,7 @@ class EpochVerbs(Outlet):
     """A stream, with what can be asked of the rows of an epoch."""
 
     def distinct(self, *keys: str, by: str | Iterable[str] = (), name: str = "distinct") -> "Stream":
-        """Every row of an epoch once; with keys one row for each key, the first in an order.
-
-        The order is said as in ``top``; what it leaves open is decided by all columns from left to right.
-        ``running().distinct()`` is that of all epochs so far.
-        """
+        """Every row of an epoch once; with keys one row for each key, the first in an order."""
         return self._within(name, lambda rows: rows.distinct(*keys, by=by, name=name))
 
     def top(
@@ -38,11 +34,7 @@ class EpochVerbs(Outlet):
         rank: str | None = None,
         name: str = "top",
     ) -> "Stream":
-        """The first rows of each key in an epoch, or of the whole epoch: ``top(3, "shop", by="price desc")``.
-
-        What ``by`` leaves open is decided by all columns from left to right. With ``ties`` all rows that are
-        as good as the last of them come, too. ``rank`` is a column for their places, from 1 on.
-        """
+        """The first rows of each key in an epoch, or of the whole epoch."""
         return self._within(name, lambda rows: rows.top(count, *keys, by=by, ties=ties, rank=rank, name=name))
 
     def join(
@@ -55,11 +47,7 @@ class EpochVerbs(Outlet):
         suffix: str = "_right",
         name: str = "join",
     ) -> "Stream":
-        """The pairs of rows of both streams in one epoch that have equal keys; a null equals nothing.
-
-        All is as in the join of two tables, which joins all epochs so far. A row of one epoch never meets
-        one of another; ``lookup`` asks a table, which remembers.
-        """
+        """The pairs of rows of both streams in one epoch that have equal keys; a null equals nothing."""
         if not isinstance(other, EpochVerbs):
             raise FlowError(
                 f"'{name}' of {self} needs a stream, but was given {type(other).__name__}. To ask a table "
@@ -80,10 +68,7 @@ class EpochVerbs(Outlet):
         name: "str | OrderFunction" = "with order",
         **named: "OrderFunction",
     ) -> "Stream":
-        """All columns, and what the place of a row among those of its key in its epoch says of it.
-
-        sales.with_order("shop", by="at", before=ps.lag("price"), total=ps.running_sum("price"))
-        """
+        """All columns, and what the place of a row among those of its key in its epoch says of it."""
         operator = name if isinstance(name, str) else "with order"
         return self._within(
             operator, lambda rows: rows.with_order(*keys, by=by, functions=functions, name=name, **named)

@@ -507,6 +507,7 @@ def _way_of(scan: Scan) -> streams.ToTable:
             keys=scan.keys,
             order=scan.order,
             deleted=scan.marker if scan.kind == "upserts" else None,
+            trusted=scan.trusted,
             name=scan.name,
         )
 
@@ -525,8 +526,10 @@ def _to_table(operator: streams.ToTable, rows: Stream) -> Table:
         return table_of(rows, TableWay(is_whole=True, empty=operator.empty), _named(operator, "states"))
     if operator.kind == "debezium":
         events = Events(operator.declared, operator.value, operator.keys, operator.order)
-        return table_of(rows, TableWay(events=events), _named(operator, "debezium"))
-    return table_of(rows, TableWay(operator.weight, operator.operation), _named(operator, "running"))
+        return table_of(rows, TableWay(events=events, trusted=operator.trusted), _named(operator, "debezium"))
+    trusted = operator.trusted if operator.kind != "append" else operator.trusted or None
+    way = TableWay(operator.weight, operator.operation, trusted=trusted)
+    return table_of(rows, way, _named(operator, "running"))
 
 
 def _from_changes(operator: streams.FromChanges, changes: Stream) -> Table:

@@ -192,6 +192,7 @@ def _scan(table: ToTable) -> Scan | None:
         markers[table.kind],
         table.keys,
         table.order,
+        table.trusted,
         source=given,
         name=table.name,
         origin=table.origin,

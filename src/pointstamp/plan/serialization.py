@@ -42,6 +42,7 @@ import pyarrow as pa
 
 from pointstamp.errors import FlowError
 from pointstamp.expressions import tree
+from pointstamp.plan import streams
 from pointstamp.plan.arrow_json import (
     Json,
     array_of,
@@ -66,6 +67,7 @@ LAYOUT: Final = 1
 """The version of the JSON; a text of another one is rejected."""
 
 _OURS: Final = "pointstamp"
+del streams  # its operators can be read because it is imported
 _RECURSION_MAX: Final = 20_000
 _SHORT: Final[Mapping[str, type]] = {
     each.__name__: each

@@ -7,6 +7,8 @@ with one signature hold the same table after every epoch, in any version of any 
 - A function of the user counts by the digest of its code, or by ``version=`` if the user pins it.
 - A variable of a recursion counts by the depth of its loop and its place in it. An operator inside a loop
   depends on the complete recursion, so the signature of the loop is part of its own.
+- The variables of a body for each epoch count in the same way. Loops of streams are wired by hand: what reads
+  from one depends on all that is fed to any variable of the plan, so that is part of its signature.
 - Columns whose names begin with ``__`` are internal: rewrites number them, so they count by their positions
   in the schemas of the operator and its inputs. State of such an operator is found by position, too.
 
@@ -36,7 +38,7 @@ import pyarrow as pa  # noqa: F401 - the example above uses it
 
 from pointstamp.errors import FlowError
 from pointstamp.expressions.tree import Call, Literal
-from pointstamp.plan import logical
+from pointstamp.plan import logical, streams
 from pointstamp.plan.arrow_json import Json
 from pointstamp.plan.logical import Iterate, LogicalOperator, Scan, Variable, loops_of, walk
 from pointstamp.plan.serialization import PlanWriter, deep_recursion, function_json
@@ -48,12 +50,27 @@ ANNOTATIONS: Final = frozenset(each.name for each in fields(LogicalOperator))
 _STATELESS: Final = (
     *(logical.Values, logical.Variable, logical.Project, logical.Filter, logical.Explode),
     *(logical.MapBatches, logical.TimeWindow, logical.Union, logical.Iterate, logical.Recursive),
+    *(streams.Output, streams.Port, streams.Exchange, streams.Broadcast, streams.MapRows),
+    *(streams.FilterBatches, streams.Split, streams.Inspect, streams.Probed, streams.PerEpoch),
+    *(
+        streams.FromChanges,
+        streams.Consolidate,
+        streams.TableChanges,
+        streams.AppendedRows,
+        streams.LoopScope,
+    ),
+    *(streams.EnterLoop, streams.LoopVariable, streams.FlowVariable, streams.Feedback, streams.LeaveLoop),
 )
+"""Operators that keep nothing from one epoch to the next; one that is missing here is taken to do so."""
+
 _HOLDS_ITS_TABLE: Final = (
     *(logical.Join, logical.AsOfJoin, logical.Except, logical.Intersect, logical.Aggregate),
-    *(logical.Distinct, logical.TopK, logical.WindowFunctions),
+    *(logical.Distinct, logical.DistinctOn, logical.TopK, logical.WindowFunctions),
 )
 """Operators whose state has every row that they have sent; others may have freed some."""
+
+_WIRED: Final = (streams.LoopScope, streams.LoopVariable, streams.FlowVariable)
+"""What only its place in the plan tells apart from another one."""
 
 _ORDERED: Final = re.compile(r"(__.*?)((?: +(?:asc|desc))?(?: +nulls +(?:first|last))?)", re.IGNORECASE)
 """An internal column, or such a column with the order in which rows are compared by it."""
@@ -63,14 +80,19 @@ _CONSTANTS: Final[Mapping[type, str]] = {Literal: "value", Call: "options", Orde
 
 
 def signatures(roots: Sequence[LogicalOperator]) -> dict[LogicalOperator, str]:
-    """Return the signature of every operator of a plan: 32 hexadecimal digits."""
+    """Return the signature of every operator of a plan: 32 hexadecimal digits.
+
+    Variables of loops of streams must be fed by a ``Feedback`` below these roots. What reads one that is not,
+    or something that was lowered by hand, has no signature, because the plan does not say what it computes.
+    """
     order, loops = list(walk(roots)), loops_of(roots)
     place = {
         variable: number
         for loop in order
-        if isinstance(loop, Iterate)
+        if isinstance(loop, Iterate | streams.PerEpoch)
         for number, variable in enumerate(loop.variables)
     }
+    wired = {each: number for number, each in enumerate(each for each in order if isinstance(each, _WIRED))}
     local: dict[LogicalOperator, str] = {}
     writer = _SignatureWriter(local)
     with deep_recursion():
@@ -78,17 +100,52 @@ def signatures(roots: Sequence[LogicalOperator]) -> dict[LogicalOperator, str]:
             content = writer.content_of(each)
             if isinstance(each, Variable):
                 content["variable"] = [len(loops[each]), place.get(each)]
+            if each in wired:
+                content["wired"] = wired[each]
             local[each] = _digest(content)
     found: dict[LogicalOperator, str] = {}
     for each in sorted(order, key=lambda operator: len(loops[operator])):
         around = loops[each]
         found[each] = _digest([local[each], found[around[-1]]]) if around else local[each]
-    return found
+    return _with_contexts(order, local, found)
+
+
+def _with_contexts(
+    order: Sequence[LogicalOperator],
+    local: Mapping[LogicalOperator, str],
+    found: dict[LogicalOperator, str],
+) -> dict[LogicalOperator, str]:
+    """Return signatures in which an operator also depends on the body and the loops of streams it is in."""
+    bodies = {
+        variable: each for each in order if isinstance(each, streams.PerEpoch) for variable in each.variables
+    }
+    feedbacks = [each for each in order if isinstance(each, streams.Feedback)]
+    wiring = sorted(local[each] for each in feedbacks)
+    fed = {each.variable for each in feedbacks}
+    inside: dict[LogicalOperator, frozenset[LogicalOperator]] = {}
+    reads_wiring: set[LogicalOperator] = set()
+    made: dict[LogicalOperator, str] = {}
+    for each in order:
+        own = frozenset().union(*(inside[above] for above in each.inputs)) - {each}
+        inside[each] = own | {bodies[each]} if isinstance(each, Variable) and each in bodies else own
+        if isinstance(each, _WIRED) or not reads_wiring.isdisjoint(each.inputs):
+            reads_wiring.add(each)
+        is_unfed = isinstance(each, streams.LoopVariable | streams.FlowVariable) and each not in fed
+        if is_unfed or isinstance(each, streams.Lowered) or any(above not in made for above in each.inputs):
+            continue
+        context = sorted(local[body] for body in inside[each])
+        context += wiring if each in reads_wiring else []
+        made[each] = _digest([found[each], context]) if context else found[each]
+    return made
 
 
 def has_state(operator: LogicalOperator) -> bool:
     """Return whether an operator keeps something from one epoch to the next."""
-    if isinstance(operator, Scan):
+    if isinstance(operator, streams.Input):
+        return operator.epoch is not None
+    if isinstance(operator, streams.StreamAggregate):
+        return operator.is_running
+    if isinstance(operator, Scan | streams.ToTable):
         keeps_keys = operator.kind in ("upserts", "snapshots") or bool(operator.keys)
         return keeps_keys or (operator.kind != "append" and not operator.trusted)
     return not isinstance(operator, _STATELESS)
@@ -204,28 +261,28 @@ def compare(before: Sequence[LogicalOperator], after: Sequence[LogicalOperator])
 
     """
     old, new = signatures(before), signatures(after)
-    known = {signature for operator, signature in old.items() if has_state(operator)}
+    known = {signature for each, signature in old.items() if has_state(each)}
     wanted = set(new.values())
     loops = loops_of(after)
-    stateful = [each for each in new if has_state(each)]
+    stateful = [each for each in walk(after) if has_state(each)]
     return Comparison(
-        tuple(each for each in stateful if new[each] in known),
+        tuple(each for each in stateful if new.get(each) in known),
         tuple(
-            Filling(each, tuple(_sources(each, loops, lambda above: new[above] in known)))
+            Filling(each, tuple(_sources(each, loops, lambda above: new.get(above) in known)))
             for each in stateful
-            if new[each] not in known
+            if new.get(each) not in known
         ),
-        tuple(each for each, signature in old.items() if has_state(each) and signature not in wanted),
+        tuple(each for each in walk(before) if has_state(each) and old.get(each) not in wanted),
     )
 
 
 def _source_text(operator: LogicalOperator) -> str:
-    return f"input '{operator.input}'" if isinstance(operator, Scan) else str(operator)
+    return f"input '{operator.input}'" if isinstance(operator, Scan | streams.Input) else str(operator)
 
 
 def _sources(
     operator: LogicalOperator,
-    loops: Mapping[LogicalOperator, tuple[Iterate, ...]],
+    loops: Mapping[LogicalOperator, tuple[LogicalOperator, ...]],
     is_known: Callable[[LogicalOperator], bool],
 ) -> Iterator[LogicalOperator]:
     """Yield the nearest operators above one from whose tables its state can be computed.
@@ -240,14 +297,14 @@ def _sources(
             continue
         seen.add(each)
         is_table = isinstance(each, _HOLDS_ITS_TABLE) and not loops[each] and is_known(each)
-        if is_table or isinstance(each, Scan):
+        if is_table or isinstance(each, Scan | streams.Input):
             yield each
         else:
             waiting = [*_above(each, loops), *waiting]
 
 
 def _above(
-    operator: LogicalOperator, loops: Mapping[LogicalOperator, tuple[Iterate, ...]]
+    operator: LogicalOperator, loops: Mapping[LogicalOperator, tuple[LogicalOperator, ...]]
 ) -> list[LogicalOperator]:
     """Return what an operator reads; a variable reads its loop."""
     is_bound = isinstance(operator, Variable) and loops[operator]

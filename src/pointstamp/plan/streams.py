@@ -309,6 +309,8 @@ class ToTable(LogicalOperator):
     """Of change events in JSON: the columns of the table."""
     value: str | None = None
     """Of change events in JSON: the column that holds them."""
+    trusted: bool = False
+    """As of ``Scan``."""
 
     @cached_property
     def schema(self) -> pa.Schema:
