@@ -472,8 +472,8 @@ _OF_STREAMS: Final[Mapping[str, Any]] = {
             streams.Broadcast,
             streams.Probed,
             streams.Consolidate,
-            streams.Changes,
-            streams.Appended,
+            streams.TableChanges,
+            streams.AppendedRows,
         )
     },
 }

@@ -52,8 +52,9 @@ _STATELESS: Final = (
     *(logical.MapBatches, logical.TimeWindow, logical.Union, logical.Iterate, logical.Recursive),
     *(streams.Output, streams.Port, streams.Exchange, streams.Broadcast, streams.MapRows),
     *(streams.FilterBatches, streams.Split, streams.Inspect, streams.Probed, streams.PerEpoch),
-    *(streams.FromChanges, streams.Consolidate, streams.Changes, streams.Appended, streams.LoopScope),
-    *(streams.EnterLoop, streams.LoopVariable, streams.FlowVariable, streams.Feedback, streams.LeaveLoop),
+    *(streams.FromChanges, streams.Consolidate, streams.TableChanges, streams.AppendedRows),
+    *(streams.LoopScope, streams.EnterLoop, streams.LoopVariable, streams.FlowVariable),
+    *(streams.Feedback, streams.LeaveLoop),
 )
 """Operators that keep nothing from one epoch to the next; one that is missing here is taken to do so."""
 
