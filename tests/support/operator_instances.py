@@ -92,7 +92,11 @@ TYPES: Final = [
 kinds: Final = st.recursive(
     st.sampled_from(TYPES),
     lambda inner: st.one_of(
-        st.builds(lambda kind, null: pa.list_(pa.field("item", kind, null)), inner, st.booleans()),
+        st.builds(
+            lambda kind, null: pa.list_(pa.field("item", kind, null or pa.types.is_null(kind))),
+            inner,
+            st.booleans(),
+        ),
         st.builds(pa.large_list, inner),
         st.builds(pa.list_view, inner),
         st.builds(lambda kind, size: pa.list_(kind, size), inner, st.integers(1, 3)),

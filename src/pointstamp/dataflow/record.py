@@ -143,7 +143,7 @@ class FlowRecord:
         if not RULES or written.root is not EPOCHS or as_it_is:
             return written
         roots = [*roots_of(structured(self.written).values()), *self.given]
-        made = optimize(roots)
+        made = optimize(roots, RULES).roots
         if all(new is old for new, old in zip(made, roots, strict=True)):
             return written
         builder = self.fresh()

@@ -231,13 +231,15 @@ class Table:
         check_new_names(who, [] if rank is None else [rank])
         if rank is not None and rank in self.schema.names:
             raise SchemaError(f"{who}: the column '{rank}' already exists. Give the rank another name.")
-        changes = self._deltas if keys else in_one_group(self._deltas, who)
+        # Rows of a key are told apart by another column, so that there must be one.
+        is_only_keys = set(self.schema.names) <= set(keys)
+        changes = in_one_group(self._deltas, who) if is_only_keys or not keys else self._deltas
         extra = [] if rank is None else [pa.field(rank, pa.int64())]
         result = pa.schema([*deltas.rows_schema(changes), *extra])
         order = ordering(who, self.schema, by)
         function = First(count, order, ties, rank, weighed(who, result))
         made = Table(deltas.on_top(changes, name, keys or (ALL,), function, result))
-        return made if keys else made.drop(ALL)
+        return made.drop(ALL) if is_only_keys or not keys else made
 
     def with_order(
         self,
