@@ -126,7 +126,7 @@ class FlowRecord:
         if self.plan() is self.builder.plan:
             return None
         roots = self.logical()
-        return dict(zip(roots, optimize(list(roots.values())), strict=True))
+        return dict(zip(roots, optimize(list(roots.values()), RULES).roots, strict=True))
 
     def plan(self) -> Plan:
         """Return the plan that runs: as it was written, or lowered from what rules have made of that."""
