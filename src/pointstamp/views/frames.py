@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pointstamp.dataflow import Dataflow
+from pointstamp.dataflow.table import Table
 from pointstamp.errors import FlowError
 from pointstamp.flow.plan import NodeKind
 from pointstamp.plan.logical import LogicalOperator, Scan, walk
 from pointstamp.plan.lowering import Lowering
-from pointstamp.tables.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
