@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pointstamp.dataflow import Dataflow
-from pointstamp.dataflow.table import Table
 from pointstamp.errors import FlowError
 from pointstamp.flow.plan import NodeKind
 from pointstamp.plan.logical import LogicalOperator, Scan, walk
