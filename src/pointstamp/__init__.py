@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pointstamp import testing
     from pointstamp.dataflow import Dataflow
     from pointstamp.dataflow.loops import Loop, TableLoop
+    from pointstamp.dataflow.mutual import iterate
     from pointstamp.dataflow.operator import operator
     from pointstamp.dataflow.stream import Stream
     from pointstamp.dataflow.table import Table
@@ -196,6 +197,7 @@ _HOMES = {
     "first": "reduce.asking",
     "first_value": "tables.in_order",
     "functions": "expressions.functions",
+    "iterate": "dataflow.mutual",
     "kafka": "sources.kafka.source",
     "lag": "tables.in_order",
     "last": "reduce.asking",
@@ -322,6 +324,7 @@ __all__ = [
     "first",
     "first_value",
     "functions",
+    "iterate",
     "kafka",
     "lag",
     "last",

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -82,6 +82,26 @@ def test_each_way_of_holding_back_has_its_own_words_and_its_own_look(
         assert len({look for _, _, look in found["rows"]}) == len(KINDS)
         assert {kind for kind, _ in found["nodes"]} == set(KINDS)
         assert len({look for _, look in found["nodes"]}) == len(KINDS)
+        quiet(browser)
+
+
+COVERED: Final = """
+const covers = [...document.querySelectorAll('.key, .tools')].map((each) => each.getBoundingClientRect());
+return [...document.querySelectorAll('.canvas .node')].filter((node) => {
+  const box = node.getBoundingClientRect();
+  return covers.some((each) => box.left < each.right && box.right > each.left
+    && box.top < each.bottom && box.bottom > each.top);
+}).length;
+"""
+
+
+def test_the_legend_and_the_tools_do_not_cover_the_graph(browser: WebDriver) -> None:
+    resize(browser, 1280, 720)
+    with Dashboard(HeldBack(chain(12, loops=1))) as dashboard:
+        browser.get(dashboard.address)
+        until(browser, lambda: texts(browser, ".canvas .node"))
+        assert browser.execute_script("return document.querySelectorAll('.canvas .node').length") > 12
+        assert browser.execute_script(COVERED) == 0
         quiet(browser)
 
 

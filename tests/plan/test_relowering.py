@@ -21,6 +21,7 @@ from examples.nexmark.flows import flow_of as nexmark_flow
 from examples.nexmark.sql import SQL as NEXMARK
 
 import pointstamp as ps
+from pointstamp.plan.logical import walk
 from support import tpch_queries
 from support.event_worlds import EVENT_FLOWS
 from support.graph_cases import ALL_CASES, story_flow
@@ -88,6 +89,22 @@ def _flows() -> Iterator[tuple[str, Callable[[], ps.Dataflow]]]:
 
 
 FLOWS = dict(_flows())
+
+
+def test_every_operator_knows_where_a_user_wrote_it() -> None:
+    flow = ps.Dataflow("origins")
+    rows = flow.input("rows", "k long").running()
+    here = inspect.currentframe()
+    assert here is not None
+    line = here.f_lineno + 1
+    counted = rows.count("k")
+    flow.output("counted", counted)
+    assert flow.logical_plan["counted"].origin == f"{__file__}:{line}"
+    text = "create table t (k long, w long);\nselect k from (\n  select k, count(*) as n from t group by k)"
+    query = ps.sql(text).logical_plan["result"]
+    origins = {type(each).__name__: each.origin for each in walk([query])}
+    assert origins["Aggregate"] == "SQL, line 3, column 10"
+    assert str(query.origin).startswith("SQL, line 2, column ")
 
 
 @pytest.mark.parametrize("name", FLOWS)

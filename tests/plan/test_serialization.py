@@ -134,7 +134,10 @@ def test_arrays_of_every_type_are_read_as_they_were_written(array: pa.Array) -> 
 def test_schemas_are_read_as_they_were_written(
     columns: list[tuple[str, pa.DataType, bool]], metadata: dict[bytes, bytes] | None
 ) -> None:
-    schema = pa.schema([pa.field(name, kind, null, metadata) for name, kind, null in columns], metadata)
+    schema = pa.schema(
+        [pa.field(name, kind, null or pa.types.is_null(kind), metadata) for name, kind, null in columns],
+        metadata,
+    )
     again = schema_of(json.loads(json.dumps(schema_json(schema))))
     assert again.equals(schema, check_metadata=True)
 

@@ -92,7 +92,11 @@ TYPES: Final = [
 kinds: Final = st.recursive(
     st.sampled_from(TYPES),
     lambda inner: st.one_of(
-        st.builds(lambda kind, null: pa.list_(pa.field("item", kind, null)), inner, st.booleans()),
+        st.builds(
+            lambda kind, null: pa.list_(pa.field("item", kind, null or pa.types.is_null(kind))),
+            inner,
+            st.booleans(),
+        ),
         st.builds(pa.large_list, inner),
         st.builds(pa.list_view, inner),
         st.builds(lambda kind, size: pa.list_(kind, size), inner, st.integers(1, 3)),
@@ -443,6 +447,7 @@ _OF_STREAMS: Final[Mapping[str, Any]] = {
     "FilterBatches": _of(streams.FilterBatches, STREAM, FUNCTIONS),
     "Split": _of(streams.Split, STREAM, FUNCTIONS),
     "Inspect": _of(streams.Inspect, STREAM, FUNCTIONS),
+    "Lowered": _of(streams.Lowered, COLUMNS),
     "Delay": _of(streams.Delay, STREAM, st.integers(1, 3)),
     "PerEpoch": lambda: st.sampled_from([("k",), ("k", "n")]).map(_per_epoch),
     "StreamAggregate": _of(streams.StreamAggregate, STREAM, KEYS, FEW, st.booleans()),
@@ -462,7 +467,7 @@ _OF_STREAMS: Final[Mapping[str, Any]] = {
     "LoopScope": _of(streams.LoopScope, STREAM, st.integers(1, 4)),
     "EnterLoop": _of(streams.EnterLoop, STREAM, LOOP),
     "LoopVariable": _of(streams.LoopVariable, LOOP, COLUMNS, st.none() | TABLES),
-    "FlowVariable": _of(streams.FlowVariable, COLUMNS, Summary(Advance(1))),
+    "FlowVariable": _of(streams.FlowVariable, COLUMNS, Summary(root=Advance(1))),
     "Feedback": _of(streams.Feedback, streams.LoopVariable(LOOP, COLUMNS), TABLES, LOOP),
     "LeaveLoop": _of(streams.LeaveLoop, streams.EnterLoop(STREAM, LOOP), LOOP),
     "DistinctOn": _of(logical.DistinctOn, TABLES, KEYS, ORDERS),

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 import pointstamp as ps
+from support.mutual import random_rights, rights_flow
 from support.table_loops import EDGES, STARTS, loop_flow
 from support.table_queries import LEFT, RIGHT, Row, table_of
 from support.table_times import ROWS, timed_changes, timed_flow
@@ -101,6 +102,7 @@ FLOWS: dict[str, Callable[[], ps.Dataflow]] = {
     "reach": lambda: loop_flow("reach"),
     "walks": lambda: loop_flow("walks"),
     "parts": lambda: loop_flow("parts"),
+    "rights": rights_flow,
     "timed": lambda: timed_flow("count"),
 }
 
@@ -131,6 +133,8 @@ def inputs_of(name: str, seed: int = 0, epochs: int = 5) -> dict[str, Any]:
             "timed": [table_of(rows, PEOPLE) for rows in _upserts(rng, epochs)],
             "states": states,
         }
+    if name == "rights":
+        return random_rights(rng, epochs)
     if name == "timed":
         return {"rows": [table_of(rows, ROWS) for rows in timed_changes(seed, epochs)]}
     edges, starts = loop_changes(name, seed, epochs)

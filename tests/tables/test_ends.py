@@ -2,7 +2,8 @@
 
 - keys of many rows, of which the first ones are deleted again and again, so that more must be looked at;
 - values that have equal prefixes, which must be compared as they are;
-- keys and rows whose hashes are all alike, which must be told apart.
+- keys and rows whose hashes are all alike, which must be told apart;
+- rows that are nothing but their key, whose copies are equal.
 
 Each is compared with Python's sort of the rows that are left, after every epoch.
 """
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import pointstamp as ps
 from pointstamp.rows import hashing
 from pointstamp.rows.mixing import Hashes
 from pointstamp.tables.kept import arrangement, run
@@ -90,3 +92,28 @@ def test_a_lesser_value_has_no_greater_prefix(kind: pa.DataType, data: st.DataOb
 def test_nan_is_greater_than_every_number() -> None:
     up = prefixes_of(pa.array([float("inf"), float("nan"), -float("nan")]), Ordered("x"))
     assert up[0] < up[1] == up[2]
+
+
+@pytest.mark.parametrize(
+    ("ties", "rank", "first", "second"),
+    [
+        (False, None, {(None,): 1, (1,): 2, (2,): 1}, {(None,): 1, (1,): 1}),
+        (True, None, {(None,): 1, (1,): 3, (2,): 1}, {(None,): 1, (1,): 1}),
+        (False, "place", {(None, 1): 1, (1, 1): 1, (1, 2): 1, (2, 1): 1}, {(None, 1): 1, (1, 1): 1}),
+    ],
+)
+def test_rows_that_are_nothing_but_their_key_have_first_rows(
+    ties: bool, rank: str | None, first: dict[Any, int], second: dict[Any, int]
+) -> None:
+    flow = ps.Dataflow("keys")
+    schema = pa.schema({"d": pa.int64(), "w": pa.int64()})
+    rows = flow.input("rows", schema).running(weight="w")
+    flow.output("first", rows.top(2, "d", by="d", ties=ties, rank=rank))
+    epochs = [{"d": [1, 1, 1, 2, None], "w": [1] * 5}, {"d": [1, 1, 2], "w": [-1] * 3}]
+    results = flow.run_local(rows=[pa.table(each, schema) for each in epochs])["first"]
+    there: dict[Any, int] = {}
+    for epoch, expected in enumerate((first, second)):
+        for row in results[epoch].to_pylist():
+            weight = row.pop("diff")
+            there[tuple(row.values())] = there.get(tuple(row.values()), 0) + weight
+        assert {row: count for row, count in there.items() if count} == expected

@@ -1,9 +1,11 @@
 """Recursive views with deletions are what a fixpoint from scratch says, after every epoch.
 
 - reachability, same generation and bill of materials against DuckDB's own WITH RECURSIVE;
+- common tables and views that refer to each other, against one recursion of DuckDB, and brute force;
 - shortest paths with min in the recursion, which SQL engines refuse or do not end, against Bellman and Ford.
 """
 
+from collections import Counter
 from random import Random
 from typing import Any
 
@@ -11,8 +13,10 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
-from pointstamp.errors import PointstampError
+from pointstamp.errors import PointstampError, SqlError
 from support.batch_answers import Fed, judge
+from support.mutual import INPUTS, Facts, brute_rights, random_rights
+from support.table_queries import put_out
 
 EDGES = "create table edges (src long, dst long, cost long, w long) tblproperties ('weight' = 'w');\n"
 
@@ -107,3 +111,92 @@ def bellman_ford(edges: list[dict[str, int]]) -> dict[int, int]:
                 found = costs[each["src"]] + each["cost"]
                 costs[each["dst"]] = min(found, costs.get(each["dst"], found))
     return costs
+
+
+# Recursions that refer to each other.
+
+TURNS = """
+    with recursive even(node) as (
+        select src from edges where src = 1
+        union select e.dst from odd o join edges e on o.node = e.src),
+    odd as (select e.dst as node from even v join edges e on v.node = e.src)
+    select node, 0 as odd from even union all select node, 1 from odd"""
+
+TURNS_IN_ONE = """
+    with recursive turns(node, odd) as (
+        select src, 0 from edges where src = 1
+        union select e.dst, 1 - t.odd from turns t join edges e on t.node = e.src)
+    select node, odd from turns"""
+"""The same for DuckDB, which has no recursions that refer to each other."""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_recursions_that_refer_to_each_other_are_duckdbs_one_recursion(seed: int) -> None:
+    assert judge(ps.sql(EDGES + TURNS), TURNS_IN_ONE, changes(seed, 5, forward=False), 1 + seed % 2) == 5
+
+
+RIGHTS = """
+    create view members as
+        select grp, user from direct
+        union select n.grp, m.user from nested n join members m on n.sub = m.grp
+        union select o.grp, v.user from owners o join viewers v on o.folder = v.item;
+    create view viewers(item, user) as
+        select g.item, m.user from grants g join members m on g.grp = m.grp
+        union select p.item, v.user from parents p join viewers v on p.folder = v.item;
+    create view count_of_viewers as select item, count(*) as n from viewers group by item;
+"""
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_views_of_one_text_that_refer_to_each_other_are_brute_forces(seed: int) -> None:
+    tables = "".join(
+        f"create table {name} ({schema.names[0]} string, {schema.names[1]} string, w long) "
+        "tblproperties ('weight' = 'w');\n"
+        for name, schema in INPUTS.items()
+    )
+    fed = random_rights(Random(seed), 6)
+    results = ps.sql(tables + RIGHTS).run_local(fed, workers=1 + seed % 3)
+    totals = {name: put_out(results[name], 6) for name in ("members", "viewers", "count_of_viewers")}
+    facts: Facts = {name: set() for name in INPUTS}
+    for epoch in range(6):
+        for name, epochs in fed.items():
+            for row in epochs[epoch].to_pylist():
+                *pair, weight = row.values()
+                (facts[name].add if weight > 0 else facts[name].discard)((pair[0], pair[1]))
+        members, viewers = brute_rights(facts)
+        assert totals["members"][epoch] == Counter(members)
+        assert totals["viewers"][epoch] == Counter(viewers)
+        assert totals["count_of_viewers"][epoch] == Counter(Counter(item for item, _ in viewers).items())
+
+
+MUTUAL_REFUSED = [
+    ("a(n) as (select n from b), b as (select n from a)", "nothing says which types"),
+    ("a as (select src as n from edges union all select n from b), b as (select n from a)", "UNION ALL"),
+    ("a as (select src as n from edges union select n from b), b as (select n, 1 as m from a union "
+     "select src, dst from edges where src not in (select n from a))", "subquery"),
+    ("a as (select src as n from edges union select n from b), b as (select src as n from edges except "
+     "select n from a)", "EXCEPT"),
+    ("a as (select src as n from edges union select n, 1 from b), b as (select n from a)", "2 columns"),
+    ("a as (select src as n from edges union select count(n) from b), b as (select n from a)", "count"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("tables", "said"), MUTUAL_REFUSED)
+def test_what_recursions_that_refer_to_each_other_cannot_be_is_said_with_its_place(
+    tables: str, said: str
+) -> None:
+    with pytest.raises(SqlError, match=f"^line .*{said}"):
+        ps.sql(EDGES + f"with recursive {tables} select * from a")  # noqa: S608 - texts of our own
+
+
+def test_a_common_table_between_two_that_need_each_other_may_read_them() -> None:
+    query = """
+        with recursive even(node) as (
+            select src from edges where src = 1
+            union select e.dst from odd o join edges e on o.node = e.src),
+        far as (select node from even where node > 2),
+        odd as (select e.dst as node from even v join edges e on v.node = e.src)
+        select node from far"""
+    wanted = "select node from turns where odd = 0 and node > 2"
+    one = TURNS_IN_ONE.replace("select node, odd from turns", wanted)
+    assert judge(ps.sql(EDGES + query), one, changes(1, 4, forward=False), 2) == 4

@@ -66,8 +66,11 @@ REFUSED = {
     "select ntile(k) over (order by k) as n from t": r"ntile takes a number that stands in the text. Write ntile\(4\)",
     "select nth_value(a, 2) over (order by k) as n from t": "over a window is not supported; there are avg, ",
     "select *": "'[*]' needs FROM",
-    "with recursive x(n) as (select k from t union select n from y), y(n) as (select a from u union select n from x) select n from x": (
-        "line 1, column 61: 'x' and 'y' need each other, .* Make one of both"
+    "with recursive x(n) as (select n from y), y(n) as (select n from x) select n from x": (
+        "nothing says which types the columns of 'x' have"
+    ),
+    "with recursive x(n) as (select k from t union all select n from y), y(n) as (select n from x) select n from x": (
+        "'x' needs another recursion, so it cannot be a UNION ALL"
     ),
     "select k from t union select k, a from u": "one query has 1 columns and the other 2",
     "select k from t limit 0": "LIMIT must be 1 or more",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import pyarrow as pa
 
 from pointstamp.dashboard.server import chosen_token
-from pointstamp.dataflow.record import FlowRecord, Recorded, operator_of
+from pointstamp.dataflow.record import FlowRecord, operator_of
 from pointstamp.dataflow.stream import Stream
 from pointstamp.dataflow.table import Table, table_of
 from pointstamp.errors import FlowError
@@ -28,6 +28,7 @@ from pointstamp.flow.event_epochs import EventTime
 from pointstamp.flow.in_zone import with_time_zone
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX
+from pointstamp.plan.explain import explain_plan
 from pointstamp.plan.logical import LogicalOperator
 from pointstamp.plan.streams import Feedback, FlowVariable, Input, Output, ToTable
 from pointstamp.progress.choosing import BroadcastKind, check_broadcast
@@ -44,16 +45,12 @@ from pointstamp.running.processes import ProcessRun
 from pointstamp.running.results import Results
 from pointstamp.running.status import describe_interruption, status_from
 from pointstamp.show.describe import describe
-from pointstamp.show.explaining import explain
+from pointstamp.show.explaining import physical_plan
 from pointstamp.show.live import LiveDisplay
 from pointstamp.show.mermaid import mermaid
 from pointstamp.show.page import frame, page
 from pointstamp.state.memory import memory_limit
 from pointstamp.storage.places import absolute_place
-from pointstamp.tables.each_time import within_times
-from pointstamp.tables.lookup import looked_up
-from pointstamp.tables.rolling import rolled
-from pointstamp.tables.ways_in import table_of as stream_table
 from pointstamp.topology.domain import EPOCHS, TimeOrder
 from pointstamp.topology.summary import Summary
 
@@ -78,8 +75,8 @@ class Dataflow:
     """A flow with named inputs and outputs; writing it runs nothing.
 
     ``times`` is the order of the root times, epochs unless a flow brings its own. ``broadcast`` says how
-    workers tell each other their progress: "direct" to everybody, or "accumulating" along a tree; None leaves
-    it to their number.
+    workers tell each other their progress: "direct" to every other worker, or "accumulating" along a tree;
+    None leaves it to their number.
 
     ``time_zone`` (str, default: that of the Spark session on Spark, UTC elsewhere): the zone in which
     expressions show, cut and read timestamps, a region such as "Europe/Berlin" or an offset such as "+02:00".
@@ -100,7 +97,7 @@ class Dataflow:
     ) -> None:
         self.name = name
         self._record = FlowRecord(
-            lambda: PlanBuilder(name, times, stream_table, looked_up, within_times, rolled),
+            lambda: PlanBuilder(name, times),
             Table,
             is_optimized=optimize,
         )
@@ -123,9 +120,15 @@ class Dataflow:
         """The flow as readable text."""
         return describe(self.plan)
 
-    def explain(self) -> str:
-        """What each output keeps, what a change costs there, and what several outputs share."""
-        return explain(self.plan)
+    def explain(self, *, format: Literal["text", "json"] = "text") -> str:  # noqa: A002 - as other engines
+        """Return the plan: as written, after optimization, and the operators that run with state and cost.
+
+        Args:
+            format: ``"text"``, or ``"json"`` for the data. Default: ``"text"``.
+
+        """
+        optimized = self._record.optimized()
+        return explain_plan(self.logical_plan, optimized, (), physical_plan(self.plan), format)
 
     def to_mermaid(self) -> str:
         """The flow as a Mermaid flowchart."""
@@ -238,8 +241,7 @@ class Dataflow:
 
     def output(self, name: str, stream: Stream | Table) -> None:
         """Let a stream be a result of the flow, under a name; of a table, its changes in each epoch."""
-        outlet: object = stream
-        given = outlet if isinstance(outlet, Recorded) else self._record.adopted(outlet)
+        given = self._record.held(stream)
         self._record.write(lambda: Output(operator_of(given), name), given)
 
     def add_plan(self, outputs: Mapping[str, LogicalOperator]) -> None:

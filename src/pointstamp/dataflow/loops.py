@@ -136,8 +136,8 @@ class Loop(_AnyLoop):
         for each in given:
             if not isinstance(each, self._kind):
                 raise FlowError(
-                    f"loop '{self.name}': {act} of a loop of streams needs a stream, and was given "
-                    f"{type(each).__name__}. A table has its changes as a stream: changes()."
+                    f"loop '{self.name}': {act} of a loop of streams needs a stream, got "
+                    f"{type(each).__name__}. Make a stream of a table with changes()."
                 )
 
 
@@ -167,6 +167,6 @@ class TableLoop(_AnyLoop):
         for each in given:
             if not isinstance(each, self._kind):
                 raise FlowError(
-                    f"loop '{self.name}': {act} of a loop of tables needs a table, and was given "
-                    f"{type(each).__name__}. A stream becomes one with running()."
+                    f"loop '{self.name}': {act} of a loop of tables needs a table, got "
+                    f"{type(each).__name__}. Make a table of a stream with running()."
                 )

@@ -91,6 +91,10 @@ class FlowRecord:
         self.written.append(operator)
         return operator, physical
 
+    def held(self, given: object) -> Recorded:
+        """Return something of a flow as it is, and what was lowered by hand with a record of that."""
+        return given if isinstance(given, Recorded) else self.adopted(given)
+
     def adopted(self, physical: Physical) -> Recorded:
         """Return something that was lowered into this flow by hand."""
         made = Recorded()
@@ -117,6 +121,13 @@ class FlowRecord:
         written = {each.output: made[each.input] for each in self.written if isinstance(each, Output)}
         return written | {each.output: each.input for each in self.given}
 
+    def optimized(self) -> dict[str, LogicalOperator] | None:
+        """Return what each output shows after optimization; None if the plan runs as it was written."""
+        if self.plan() is self.builder.plan:
+            return None
+        roots = self.logical()
+        return dict(zip(roots, optimize(list(roots.values())), strict=True))
+
     def plan(self) -> Plan:
         """Return the plan that runs: as it was written, or lowered from what rules have made of that."""
         if not (self.is_optimized and is_switched_on()):
@@ -132,7 +143,7 @@ class FlowRecord:
         if not RULES or written.root is not EPOCHS or as_it_is:
             return written
         roots = [*roots_of(structured(self.written).values()), *self.given]
-        made = optimize(roots)
+        made = optimize(roots, RULES).roots
         if all(new is old for new, old in zip(made, roots, strict=True)):
             return written
         builder = self.fresh()

@@ -31,6 +31,7 @@ from pointstamp.rows.late import LatePolicy
 from pointstamp.rows.schema import as_schema
 from pointstamp.tables.joining import check_no_key, joining
 from pointstamp.tables.kept.ordering import ordering
+from pointstamp.tables.lookup import looked_up
 
 if TYPE_CHECKING:
     from pointstamp.dataflow.table import Table
@@ -199,7 +200,7 @@ class Stream(Recorded):
         """
         given: object = table
         if not isinstance(given, Recorded) or isinstance(on, Expression):
-            self._physical.lookup(physical_of(table), on, how=how, suffix=suffix, name=name)  # rejects it
+            looked_up(self._physical, physical_of(table), on, how=how, suffix=suffix, name=name)  # rejects it
         keys = sides(on)
         return self._stream(
             lambda: streams.Lookup(self._operator, table._operator, keys, how, suffix, name=name), table

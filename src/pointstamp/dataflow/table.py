@@ -493,7 +493,10 @@ class Table(Recorded):
     def _given(self, name: str, other: object) -> LogicalOperator:
         """Return the operator of another table; FlowError if it is none."""
         if not isinstance(other, Table):
-            raise FlowError(f"'{name}' of {self} needs a table, and was given {type(other).__name__}.")
+            raise FlowError(
+                f"'{name}' of {self} needs a table, got {type(other).__name__}. Make a table "
+                "of a stream with running()."
+            )
         return other._operator
 
     def _alike(self, name: str, other: "Table") -> "Table":
@@ -532,6 +535,11 @@ def table_of(record: FlowRecord, operator: LogicalOperator, physical: Any) -> Ta
     made = object.__new__(Table)
     made._set(record, operator, physical)
     return made
+
+
+def in_order_of(first: Table, other: Table, name: str) -> Table:
+    """Return a table with the columns of another one in the same order; SchemaError if it has others."""
+    return first._alike(name, other)
 
 
 def values_beside(anchor: Table, rows: pa.RecordBatch, name: str) -> Table:

@@ -1,9 +1,9 @@
 """Writing a plan: nodes are added and wired here, and what cannot work is refused where it is written."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -12,66 +12,11 @@ from pointstamp.errors import FlowError
 from pointstamp.flow.pact import STAY, Pact
 from pointstamp.flow.plan import InputPort, Node, NodeKind, OutputPort, Plan
 from pointstamp.flow.updates import Passes, Reduces, Replaces
-from pointstamp.reduce.aggregate import Aggregation
 from pointstamp.topology.domain import TimeOrder
 from pointstamp.topology.ports import OperatorIndex, SourcePort
 from pointstamp.topology.summary import Summary
 
-if TYPE_CHECKING:
-    from pointstamp.flow.outlet import Outlet
-    from pointstamp.flow.stream import Stream
-    from pointstamp.tables.table import Table
-
 Scope = tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Events:
-    """How Debezium's change events stand in a stream."""
-
-    schema: str | pa.Schema | None
-    value: str | None
-    key: str | Iterable[str] | None
-    order: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class TableWay:
-    """How the rows of a stream make a table."""
-
-    weight: str | None = None
-    """The column of their weights; without it each row is added."""
-    operation: str | None = None
-    """The column that says as text whether a row is inserted or deleted."""
-    is_whole: bool = False
-    """Whether the rows of an epoch are all that there are."""
-    empty: str | None = None
-    """Of whole states: the column that marks a row which is none, but says that its epoch counts."""
-    events: Events | None = None
-    """Debezium's change events in place of rows."""
-    trusted: bool | None = None
-    """Whether rows that are deleted are known to be there; None: of change feeds of databases they are."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lookup:
-    """What is asked of a table for each row of a stream."""
-
-    on: str | Mapping[str, str] | Iterable[str]
-    how: str
-    suffix: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Rolls:
-    """What is asked of the last rows of each key, for every row of a stream."""
-
-    keys: tuple[str, ...]
-    rows: int
-    by: str | Iterable[str]
-    aggregates: Mapping[str, Aggregation]
-    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,49 +36,15 @@ class EventTimeMark:
 class PlanBuilder:
     """A plan that is being written; operators get names of their own, so that errors can point at one."""
 
-    def __init__(
-        self,
-        name: str,
-        root: TimeOrder[Any],
-        make_table: "Callable[[Stream, TableWay, str], Table] | None" = None,
-        look_up: "Callable[[Stream, Table, Lookup], Stream] | None" = None,
-        within_times: "Callable[[str, Sequence[Outlet], Callable[..., Table], bool], Stream] | None" = None,
-        roll: "Callable[[Stream, Rolls], Stream] | None" = None,
-    ) -> None:
+    def __init__(self, name: str, root: TimeOrder[Any]) -> None:
         self.plan = Plan(name, root)
         self._scopes: set[Scope] = set()
-        self._make_table = make_table
-        self._look_up = look_up
-        self._within_times = within_times
-        self._roll = roll
         self.event_times: dict[OperatorIndex, EventTimeMark] = {}
         """The operators behind which rows go by a promise about event time."""
         self.clock: tuple[OperatorIndex, ...] = ()
         """While a query is written: operators of all tables that it reads; it goes by their watermarks."""
         self.forgets: set[OperatorIndex] = set()
         """The operators that let rows go when their event time is over."""
-
-    def table_of(self, stream: "Stream", way: TableWay, name: str) -> "Table":
-        """A stream as a table; what tables are is known above this layer, by who made the builder."""
-        assert self._make_table is not None, f"flow '{self.plan.name}' was made without tables"
-        return self._make_table(stream, way, name)
-
-    def looked_up(self, stream: "Stream", table: "Table", lookup: "Lookup") -> "Stream":
-        """A stream beside the rows of a table; like ``table_of``, this is known above this layer."""
-        assert self._look_up is not None, f"flow '{self.plan.name}' was made without tables"
-        return self._look_up(stream, table, lookup)
-
-    def within_times(
-        self, name: str, streams: "Sequence[Outlet]", body: "Callable[..., Table]", *, in_parts: bool = False
-    ) -> "Stream":
-        """What a body makes of the tables that each time is by itself; known above this layer, too."""
-        assert self._within_times is not None, f"flow '{self.plan.name}' was made without tables"
-        return self._within_times(name, streams, body, in_parts)
-
-    def rolled(self, stream: "Stream", asked: Rolls) -> "Stream":
-        """Every row with aggregates of the last rows of its key; known above this layer, too."""
-        assert self._roll is not None, f"flow '{self.plan.name}' was made without tables"
-        return self._roll(stream, asked)
 
     def add(
         self,

@@ -47,7 +47,8 @@ class Outlet:
         at = wiring(_copied(self))
         return type(self)(at.builder, at.source, self.schema, at.scope, pact)
 
-    def _check_columns(self, act: str, columns: Iterable[str]) -> None:
+    def check_columns(self, act: str, columns: Iterable[str]) -> None:
+        """Reject columns that are not there."""
         for column in columns:
             if column not in self.schema.names:
                 raise SchemaError(

@@ -6,6 +6,7 @@ groups, as tables have them, and is asked of the rows of each time by itself; ru
 back what it has sent, which a table does.
 """
 
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 ACCUMULATED: Final = ("count", "sum", "min", "max", "mean")
 
 
+def needs_groups(keys: Collection[str], aggregates: Mapping[str, Aggregation]) -> bool:
+    """Whether an epoch is reduced as a table: there is no key, or its rows are looked at together."""
+    return not keys or not all(map(_is_accumulated, aggregates.values()))
+
+
 def reduced(stream: "Stream", keys: tuple[str, ...], asked: Reducing) -> "Stream":
     """One row for each key of a time, or of all so far, with aggregates of its rows."""
     name, who = asked.name, f"'{asked.name}' of {stream}"
@@ -35,10 +41,6 @@ def reduced(stream: "Stream", keys: tuple[str, ...], asked: Reducing) -> "Stream
         raise FlowError(
             f"{who} cannot be running: {what}. A table keeps it up to date, and takes back what it has sent: "
             "running().reduce(...)."
-        )
-    if others or not keys:
-        return wiring(stream).builder.within_times(
-            name, (stream,), lambda rows: rows.reduce(*keys, aggregates=asked.aggregates, name=name)
         )
     at = wiring(stream)
     reduces = Reduces(keys, asked.aggregates, asked.running)

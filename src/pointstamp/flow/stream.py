@@ -20,32 +20,27 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.selecting import (
     chosen,
-    expressions,
     operator_name,
     others,
-    renamed,
     selection,
 )
-from pointstamp.expressions.tree import Expression, Value, col
+from pointstamp.expressions.tree import Expression, Value
 from pointstamp.expressions.windows import Span
-from pointstamp.flow.builder import Events, Lookup, PlanBuilder, Rolls, Scope, TableWay
-from pointstamp.flow.epoch_verbs import EpochVerbs
-from pointstamp.flow.event_epochs import epochs_above, sent_ahead
-from pointstamp.flow.event_time import has_promise, promised
-from pointstamp.flow.other_words import no_such_verb
-from pointstamp.flow.outlet import add_door, add_operator, columns_in_words, feed, scope_name, wiring
+from pointstamp.flow.builder import PlanBuilder, Scope
+from pointstamp.flow.event_time import promised
+from pointstamp.flow.outlet import Outlet, add_door, add_operator, columns_in_words, feed, scope_name, wiring
 from pointstamp.flow.pact import EVERYWHERE, ExchangeBy, ExchangeByFunction, ShardFunction
 from pointstamp.flow.plan import InputPort, Node, NodeKind, RoundLimit
 from pointstamp.flow.probe import Probe
 from pointstamp.flow.reduced import reduced
-from pointstamp.flow.reducing import Reducing, checked_name, checked_running, reducing, session_options
+from pointstamp.flow.reducing import Reducing, reducing
 from pointstamp.flow.updates import Passes
 from pointstamp.operators.condition import Condition, checked_condition
 from pointstamp.operators.exploding import Explode, exploding
@@ -61,39 +56,27 @@ from pointstamp.operators.stateless import (
     Row,
 )
 from pointstamp.operators.windowing import InWindows, windowing
-from pointstamp.reduce.reductions import Aggregate, Aggregation
+from pointstamp.reduce.reductions import Aggregation
 from pointstamp.rows.late import LatePolicy
 from pointstamp.rows.schema import as_schema
 from pointstamp.topology.ports import SourcePort
 from pointstamp.topology.summary import delay, enter, feedback, leave
 
-if TYPE_CHECKING:
-    from pointstamp.tables.table import Table
 
-
-class Stream(EpochVerbs):
+class Stream(Outlet):
     """A stream of Arrow batches with times; made by a flow and by operations on other streams."""
 
     # How the batches are shared among the workers.
 
     def exchange(self, *keys: str, by: ShardFunction | None = None) -> "Stream":
-        """Bring each row to the worker that owns its key, where the next operation sees all of that key.
-
-        With ``by``, a function, you say yourself where rows meet: it is given a batch, with these columns
-        only if some are named, and gives the shard of each row, a whole number from 0 on, as an Arrow or
-        numpy array or a list. The worker is ``shard % workers``: rows of one shard meet however many workers
-        there are. A row must have the same shard in every batch and in every process.
-
-        State behind it that is saved with keys can continue with another number of workers if the columns are
-        named, ``exchange("user", by=function)``, and are the keys of the state; otherwise that is refused.
-        """
+        """Bring each row to the worker that owns its key, where the next operation sees all of that key."""
         for key in keys:
             if not isinstance(key, str):
                 raise FlowError(
                     f"{self}: exchange takes names of columns, but was given {type(key).__name__}. A "
                     "function that says the shard of each row is given as exchange(by=function)."
                 )
-        self._check_columns("exchange", keys)
+        self.check_columns("exchange", keys)
         if by is not None:
             if not callable(by):
                 raise FlowError(
@@ -123,120 +106,23 @@ class Stream(EpochVerbs):
         wanted = chosen(f"'{operator}' of {self}", columns, called | named)
         return self.project(operator, wanted)
 
-    def with_columns(self, *, name: str | Expression = "with columns", **named: Value) -> "Stream":
-        """All columns, and more or others under these names: ``with_columns(total=ps.col("price") * 2)``."""
-        operator, called = operator_name(name, "with columns", f"with_columns of {self}")
-        added = expressions(f"'{operator}' of {self}", called | named)
-        return self.project(operator, {each: col(each) for each in self.schema.names} | added)
-
     def drop(self, *columns: str) -> "Stream":
         """Without these columns."""
         return self.project("drop", others(f"drop of {self}", self.schema, columns))
 
-    def rename(self, **new_to_old: str) -> "Stream":
-        """With other names for some columns: ``rename(seller="person")`` calls the column person seller."""
-        return self.project("rename", renamed(f"rename of {self}", self.schema, new_to_old))
-
     # All epochs together.
-
-    def running(
-        self,
-        *,
-        weight: str | None = None,
-        operation: str | None = None,
-        trusted: bool | None = None,
-        name: str = "running",
-    ) -> "Table":
-        """The table that this stream adds up to, over all epochs so far: each of its rows is added.
-
-        With ``weight`` a column says how often each row is added: 1 to insert it, -1 to delete it. With
-        ``operation`` a column has the words of Delta's change feed, ``insert``, ``delete``,
-        ``update_preimage`` and ``update_postimage``, or Flink's ``+I``, ``-D``, ``-U`` and ``+U``. A row that
-        is deleted must be there: what would be there less than no times is an error, with its epoch. Of
-        Delta's own feed, ``operation="_change_type"``, ``_commit_version`` and ``_commit_timestamp`` are no
-        columns of the table.
-
-        ``trusted`` (bool, default: True for Delta's own feed, False otherwise): rows that are deleted are
-        known to be there, so this is not checked, and no rows are kept to check it. If an input breaks this
-        promise, a row has a multiplicity below zero. Some operators raise an error then; others give wrong
-        results.
-        """
-        way = TableWay(weight, operation, trusted=trusted)
-        return wiring(self).builder.table_of(self, way, name)
-
-    def states(self, *, empty: str | None = None, name: str = "states") -> "Table":
-        """The table of which each epoch has all rows as they are then: what is no longer there is gone.
-
-        An epoch without rows says nothing, and the table stays as it was: nobody could tell it from an epoch
-        in which another input had rows. A table can say that it is empty by a row in which the boolean column
-        ``empty`` is true. Such a row is none of the table, and neither is the column.
-        """
-        return wiring(self).builder.table_of(self, TableWay(is_whole=True, empty=empty), name)
-
-    def debezium(
-        self,
-        schema: str | pa.Schema | None = None,
-        *,
-        value: str | None = None,
-        key: str | Iterable[str] | None = None,
-        order: str | None = None,
-        trusted: bool | None = None,
-        name: str = "debezium",
-    ) -> "Table":
-        """The table that Debezium's change events make: ``op`` says what became of ``before``.
-
-        The stream has the columns ``op``, ``before`` and ``after``, the latter two structs; or ``value``
-        names a column that holds events as JSON text, and ``schema`` says the columns of the table. With a
-        ``key`` an event replaces the row that has its key, or deletes it, so that ``before`` may be missing
-        and events may come twice. The event of a key with the greatest ``order`` wins, in whichever epoch it
-        arrives: a column of the stream such as Kafka's offset, or a field inside the events such as
-        ``source.lsn``. In JSON text such a field is a long, unless a type stands behind it:
-        ``source.change_lsn string``. If two events are equal in it, a deletion wins, and otherwise the row
-        that is greatest by its columns from left to right. A deleted key leaves a tombstone, which is freed
-        by the watermark if ``order`` is the column of an ``event_time`` directly before, and else kept.
-        Without a key rows are inserted and deleted as the events say, and ``before`` must be whole. An event
-        that comes twice is then counted twice.
-
-        ``trusted`` (bool, default True): as in ``running``; with a key there is nothing to check.
-        """
-        way = TableWay(events=Events(schema, value, key, order), trusted=trusted)
-        return wiring(self).builder.table_of(self, way, name)
-
-    def lookup(
-        self,
-        table: "Table",
-        on: str | Mapping[str, str] | Iterable[str],
-        *,
-        how: Literal["inner", "left"] = "inner",
-        suffix: str = "_right",
-        name: str = "lookup",
-    ) -> "Stream":
-        """Each row beside the rows of a table that have its key, once: as the table is after the row's epoch.
-
-        The answer is never corrected, whatever becomes of the table later, and nothing of the stream is kept.
-        With ``how="left"`` a row that finds nothing comes out with nulls. Columns are named as by ``join``.
-        """
-        return wiring(self).builder.looked_up(self, table, Lookup(on, how, suffix, name))
 
     # Batches in, batches out.
 
     def map_batches(
         self, function: BatchFunction, schema: str | pa.Schema | None = None, *, name: str = "map"
     ) -> "Stream":
-        """Send what a function makes of each batch; the schema stays unless another is given.
-
-        The function is given an Arrow batch and may return rows in any form that an input takes: an Arrow
-        batch or table, a pandas or polars frame, or slower a list of dictionaries; None for no rows.
-        """
+        """Send what a function makes of each batch; the schema stays unless another is given."""
         wanted = self.schema if schema is None else as_schema(schema)
         return self._add(name, partial(MapBatches, function), wanted, Passes.MADE)
 
     def filter(self, condition: Condition, *, name: str = "filter") -> "Stream":
-        """Keep the rows for which a condition holds.
-
-        The condition is an expression, ``ps.col("age") > 17`` or pyarrow's ``pc.field("age") > 17``, or a
-        function from a batch to one boolean per row. Null counts as false.
-        """
+        """Keep the rows for which a condition holds."""
         checked = checked_condition(condition, self.schema, f"'{name}' of {self}")
         return self._add(name, partial(Filter, checked), self.schema)
 
@@ -270,43 +156,23 @@ class Stream(EpochVerbs):
     def explode(
         self, column: str, *, outer: bool = False, position: str | None = None, name: str = "explode"
     ) -> "Stream":
-        """One row for each element of a list; the column is then the element.
-
-        A row whose list is null or empty is gone, unless ``outer`` keeps it with a null. ``position`` is a
-        column for the place of the element in its list, from 0 on.
-        """
+        """One row for each element of a list; the column is then the element."""
         plan = exploding(f"'{name}' of {self}", self.schema, column, position, is_outer=outer)
         return self._add(name, partial(Explode, plan), plan.schema, Passes.MADE)
 
     # One row at a time.
 
     def map(self, function: Callable[[Row], Row], schema: str | pa.Schema, *, name: str = "map") -> "Stream":
-        """Send the row that a function makes of each row, as dictionaries.
-
-        This runs Python once per row: some microseconds each, a hundred times the cost of ``map_batches``.
-        """
+        """Send the row that a function makes of each row, as dictionaries."""
         return self._add(name, partial(MapRows, function), as_schema(schema), Passes.MADE)
 
     def flat_map(
         self, function: Callable[[Row], Iterable[Row]], schema: str | pa.Schema, *, name: str = "flat map"
     ) -> "Stream":
-        """Send the rows that a function yields for each row, as dictionaries.
-
-        This runs Python once per row: some microseconds each, a hundred times the cost of ``map_batches``.
-        """
+        """Send the rows that a function yields for each row, as dictionaries."""
         return self._add(name, partial(FlatMapRows, function), as_schema(schema), Passes.MADE)
 
     # By key.
-
-    def count(self, *keys: str, running: bool = False, name: str = "count") -> "Stream":
-        """Count rows per key: in each epoch by itself, or running over all epochs so far.
-
-        Running counts are sent for the keys that changed in an epoch. The result has the key columns and
-        ``count``.
-        """
-        who = f"count of {self}"
-        wanted: dict[str, Aggregation] = {"count": Aggregate("count")}
-        return self._reduce(keys, Reducing(checked_name(who, name), checked_running(who, running), wanted))
 
     def reduce(
         self,
@@ -316,22 +182,7 @@ class Stream(EpochVerbs):
         name: str | Aggregation = "reduce",
         **named: Aggregation,
     ) -> "Stream":
-        """Aggregate rows per key: in each epoch by itself, or running over all epochs so far.
-
-        ``total=ps.sum("amount"), last=ps.max("at")``: each named column of the result is an aggregate. With
-        ``running`` the new value is sent for each key that changed in an epoch; there are running ``sum``,
-        ``min``, ``max``, ``mean``, ``count`` and accumulators of your own. Either way, results are sent at
-        the end of an epoch. Without keys it is one row for each epoch that has rows.
-
-        What a running reduction sends are updates, and these can be aggregated again only where a row that
-        was replaced makes no difference: a running ``min`` by ``min`` of the same column, a running ``max``
-        by ``max``, grouped by the same keys or some of them. Everything else is refused
-        (``pointstamp.flow.updates`` says exactly what), also through ``map``, ``filter``, ``concat`` and
-        loops. An operator of your own (``ps.operator``) may do with updates what it likes.
-
-        A column may have any name: ``aggregates={"name": ps.max("name")}`` takes them all, and what is given
-        for ``name`` or ``running`` and is an aggregate is a column, too.
-        """
+        """Aggregate rows per key: in each epoch by itself, or running over all epochs so far."""
         return self._reduce(
             keys,
             reducing(
@@ -344,29 +195,8 @@ class Stream(EpochVerbs):
             ),
         )
 
-    def rolling(
-        self,
-        *keys: str,
-        rows: int,
-        by: str | Iterable[str],
-        aggregates: Mapping[str, Aggregation] | Aggregation | None = None,
-        name: str | Aggregation = "rolling",
-        **named: Aggregation,
-    ) -> "Stream":
-        """Each row with aggregates of the last rows of its key up to it, over all epochs, in an order.
-
-            sales.rolling("shop", rows=10, by="at", typical=ps.mean("price"))
-
-        The order is said as in ``top``, and what it leaves open is decided by all columns. The last rows are
-        those of the row's epoch and the last of the epochs before, as many as count; they are all that is
-        kept. What was sent stays as it is: a row that comes in a later epoch changes no answer before.
-        """
-        who = f"rolling of {self}"
-        asked = reducing(who, "rolling", aggregates=aggregates, running=False, name=name, named=named)
-        return wiring(self).builder.rolled(self, Rolls(keys, rows, by, asked.aggregates, asked.name))
-
     def _reduce(self, keys: tuple[str, ...], asked: Reducing) -> "Stream":
-        self._check_columns(asked.name, keys)
+        self.check_columns(asked.name, keys)
         return reduced(self, keys, asked)
 
     # Time.
@@ -382,13 +212,7 @@ class Stream(EpochVerbs):
         end: str = "window_end",
         name: str = "window",
     ) -> "Stream":
-        """Each row with the window of event time in which it lies, from ``window_start`` to ``window_end``.
-
-        ``at`` is a column of timestamps, dates or integers, ``size`` a length: "10 minutes", a timedelta, or
-        a number. With a ``slide`` a window begins every so often, and a row comes once for each in which it
-        lies. Windows begin at multiples after the beginning of 1970, and ``offset`` later. The end is no
-        longer in the window. A row whose ``at`` is null is in no window, and does not come.
-        """
+        """Each row with the windows of event time in which it lies."""
         asked = windowing(f"'{name}' of {self}", self.schema, at, (size, slide, offset), (start, end))
         return self._add(name, partial(InWindows, asked), asked.schema, Passes.MADE)
 
@@ -402,86 +226,8 @@ class Stream(EpochVerbs):
         idle: str | timedelta | None = None,
         name: str = "event time",
     ) -> "Stream":
-        """The rows that are in time, by a promise how late they may be: ``lateness="2 minutes"``.
-
-        After each epoch the bound of event time is the greatest ``at`` of all rows so far, less the lateness.
-        Rows of later epochs before it are late: they go to an output of their own, ``late_output`` or
-        ``<input>_late``; with ``late="drop"`` only their number does, and ``late="error"`` ends the run.
-        What waits for event time behind this, ``final``, ``keep_until`` and ``delay_until``, goes by the
-        bound; of several streams, by the least.
-
-        So one from which nothing comes holds the others back. With ``idle="30 seconds"`` it does not do so
-        once a query has had nothing from its inputs for that long, until something comes again; rows that
-        are behind the others by then are late.
-        """
+        """The rows that are in time, by a promise how late they may be: ``lateness="2 minutes"``."""
         return promised(self, at, lateness, late, late_output, idle, name)
-
-    def delay_until(self, when: str | Expression, *, name: str = "delay until") -> "Stream":
-        """Each row once, when event time has passed a time that it says: ``delay_until("window_end")``.
-
-        All rows that wait for one time come in one epoch, the first after which the bound of ``event_time``
-        is not before it; so ``window("at", "1 hour").delay_until("window_end")`` has all rows of a window in
-        one epoch, and a reduction of them is its final result. Where epochs are event time, it is the last
-        epoch that begins before it. A row that says null does not come.
-        """
-        epochs = None if has_promise(self) else epochs_above(self)
-        if epochs is None:
-            return self.running(name=f"{name}: rows").final(when, name=name)
-        return sent_ahead(self, col(when) if isinstance(when, str) else when, epochs, name)
-
-    def sessions(
-        self,
-        *keys: str,
-        at: str,
-        gap: Span,
-        start: str | Aggregation = "session_start",
-        end: str | Aggregation = "session_end",
-        aggregates: Mapping[str, Aggregation] | Aggregation | None = None,
-        name: str | Aggregation = "sessions",
-        **named: Aggregation,
-    ) -> "Stream":
-        """Each row once, with its session, in the epoch in which event time has passed the session's end.
-
-        Rows of a key that are at most the ``gap`` apart, by their column ``at``, are one session; it ends
-        the gap after its last row. All its rows come in one epoch, so that a reduction of them is its final
-        result, and nothing of it is kept. It needs ``event_time``, or epochs that are event time. Sessions
-        that are corrected by late rows are those of a table: ``running().sessions(...)``.
-
-        With aggregates each session is one row: its keys, where it begins and ends, and what they are.
-
-            clicks.sessions("user", at="at", gap="5 minutes", clicks=ps.count())
-        """
-        said = session_options(
-            f"sessions of {self}", start=start, end=end, aggregates=aggregates, name=name, named=named
-        )
-        rows = self.running(name=f"{said.asked.name}: rows")
-        closed = rows.closed_sessions(
-            *keys, at=at, gap=gap, start=said.start, end=said.end, name=said.asked.name
-        )
-        if not said.asked.aggregates:
-            return closed
-        own = f"{said.asked.name}: aggregates"
-        return closed.reduce(*keys, said.start, said.end, aggregates=said.asked.aggregates, name=own)
-
-    def join_within(
-        self,
-        other: "Stream",
-        on: str | Mapping[str, str] | Iterable[str],
-        *,
-        at: str | Mapping[str, str],
-        within: Span | tuple[Span, Span],
-        suffix: str = "_right",
-        name: str = "join within",
-    ) -> "Stream":
-        """The pairs of rows of both streams with equal keys whose event times are close: each pair once.
-
-        ``at`` is the column of event time, one that both have or a mapping from this stream's to the other's.
-        ``within="10 minutes"`` is how far apart they may be; a pair of lengths says how much earlier, and how
-        much later, the other row may be. Both streams need ``event_time``: rows that can meet nothing any
-        more, by the lesser bound, are forgotten. Otherwise it is as a join of tables.
-        """
-        mine, theirs = (each.running(name=f"{name}: rows") for each in (self, other))
-        return mine.join_within(theirs, on, at=at, within=within, suffix=suffix, name=name)
 
     def delay(self, epochs: int = 1, *, name: str = "delay") -> "Stream":
         """The same batches, that many epochs later."""
@@ -491,11 +237,7 @@ class Stream(EpochVerbs):
         return add_door(NodeKind.DELAY, name, self, self.loops, summary, delay_epochs=epochs)
 
     def loop(self, name: str = "loop", *, max_rounds: int | None = None, at_limit: str = "error") -> "Loop":
-        """Open a loop in this stream's scope: ``with stream.loop("labels") as loop``.
-
-        With ``max_rounds``, a row that would go into a later round is an error; with ``at_limit="stop"`` it
-        is dropped instead, and the loop returns what there is.
-        """
+        """Open a loop in this stream's scope: ``with stream.loop("labels") as loop``."""
         return Loop(self._wiring.builder, name, self.loops, max_rounds=max_rounds, at_limit=at_limit)
 
     def _add(
@@ -507,15 +249,6 @@ class Stream(EpochVerbs):
         """Other columns, each an expression."""
         made = selection(f"'{name}' of {self}", self.schema, wanted)
         return self._add(name, partial(Project, made), made.schema, Passes.MADE)
-
-    if not TYPE_CHECKING:  # to a type checker, a name that is not there is a mistake
-
-        def __getattr__(self, name: str) -> object:
-            if name.startswith("_"):
-                raise AttributeError(f"'Stream' object has no attribute '{name}'", name=name, obj=self)
-            known = {**vars(Stream), **vars(EpochVerbs)}.items()
-            verbs = [each for each, of in known if not each.startswith("_") and callable(of)]
-            raise AttributeError(no_such_verb(str(self), name, verbs), name=name, obj=self)
 
 
 class Loop:

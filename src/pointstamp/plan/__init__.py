@@ -3,7 +3,8 @@
     front ends (tables, SQL, graphs, Spark)
         -> ``logical``, ``streams``: operators as frozen dataclasses, typed when they are made
         -> ``recursion``: loops of tables become recursions, inputs scans
-        -> ``optimizing``: rules
+        -> ``properties``: what is true of the tables of operators
+        -> ``optimizing``: rules, one per file of ``rules``
         -> ``lowering``: logical operators to physical ones; the only place that chooses an algorithm
 
 ``logical`` checks schemas and types once. ``lowering`` builds a flow from logical operators, with the loops

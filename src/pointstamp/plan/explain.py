@@ -17,6 +17,7 @@ output 'double'
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
@@ -28,7 +29,7 @@ from pointstamp.errors import PointstampError
 from pointstamp.expressions import tree
 from pointstamp.expressions.tree import Expression
 from pointstamp.plan.arrow_json import Json
-from pointstamp.plan.logical import Iterate, LogicalOperator, Recursive, Scan, Variable, walk
+from pointstamp.plan.logical import Iterate, LogicalOperator, Scan, Variable, walk
 from pointstamp.plan.signatures import ANNOTATIONS, has_state, signatures
 from pointstamp.reduce.aggregate import Aggregate
 
@@ -207,10 +208,11 @@ class _Tree:
         for name, root in self._roots.items():
             yield f"output '{name}'"
             # A chain can be long, so nothing here calls itself.
-            waiting: list[tuple[str, str, str, LogicalOperator]] = [("└─ ", "   ", "", root)]
+            waiting: list[tuple[str, str, str, LogicalOperator, str | None]]
+            waiting = [("└─ ", "   ", "", root, None)]
             while waiting:
-                first, rest, label, operator = waiting.pop()
-                heading, is_known = self._heading(operator)
+                first, rest, label, operator, origin = waiting.pop()
+                heading, is_known = self._heading(operator, origin)
                 yield f"{first}{label}{heading}"
                 if is_known:
                     continue
@@ -218,10 +220,10 @@ class _Tree:
                 for place, (what, each) in reversed(list(enumerate(below))):
                     is_last = place == len(below) - 1
                     mark, indent = ("└─ ", "   ") if is_last else ("├─ ", "│  ")
-                    waiting.append((rest + mark, rest + indent, what, each))
+                    waiting.append((rest + mark, rest + indent, what, each, operator.origin or origin))
 
-    def _heading(self, operator: LogicalOperator) -> tuple[str, bool]:
-        """Return the text of an operator, and whether it was shown before."""
+    def _heading(self, operator: LogicalOperator, origin: str | None) -> tuple[str, bool]:
+        """Return the text of an operator whose reader has this origin, and whether it was shown before."""
         if operator in self._variables:
             return f"{self._variables[operator]} of the round before", True
         known = self._numbers.get(operator)
@@ -231,10 +233,15 @@ class _Tree:
         if self._readers[operator] > 1:
             self._numbers[operator] = len(self._numbers) + 1
             mark = f"#{len(self._numbers)} "
-        return mark + operator_text(operator), False
+        text = operator_text(operator)
+        is_elsewhere = operator.origin is not None and operator.origin != origin
+        return f"{mark}{text}{_origin_text(operator) if is_elsewhere else ''}", False
 
     def _below(self, operator: LogicalOperator) -> list[tuple[str, LogicalOperator]]:
         """Return the operators that one reads, with what each is to it."""
+        if isinstance(operator, Scan):
+            plain = f"Input {operator.input}"
+            return [("", each) for each in operator.inputs if operator_text(each) != plain]
         if not isinstance(operator, Iterate):
             return [("", each) for each in operator.inputs if not isinstance(operator, Variable)]
         names = [self._variables[each] for each in operator.variables]
@@ -266,9 +273,15 @@ def operator_text(operator: LogicalOperator) -> str:
             text = value_text(value)
             is_list = isinstance(value, tuple) and not text.startswith("[")
             parts.append(f"{each.name}=[{text}]" if is_list else f"{each.name}={text}")
-    if operator.origin is not None and not isinstance(operator, Variable | Recursive):
-        parts.append(f"({_one_line(operator.origin)})")
     return " ".join(each for each in parts if each)
+
+
+def _origin_text(operator: LogicalOperator) -> str:
+    """Return where an operator was written: of a file its name, of a text the text."""
+    origin = _one_line(operator.origin or "")
+    if origin.startswith("<"):
+        return ""  # it was typed, and is in no file
+    return f" ({origin if ' ' in origin else origin.rpartition('/')[2]})"
 
 
 def _is_read(value: object) -> bool:
@@ -308,15 +321,12 @@ def value_text(value: Any) -> str:  # noqa: ANN401 - a parameter of an operator
 
 
 def _tuple_text(value: tuple[Any, ...]) -> str:
-    pairs = [
-        each for each in value if isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], str)
-    ]
-    if len(pairs) < len(value):
+    pairs = [each for each in value if isinstance(each, tuple) and len(each) == 2]
+    if len(pairs) < len(value) or not all(isinstance(name, str) for name, _ in pairs):
         return f"[{', '.join(map(value_text, value))}]"
-    return ", ".join(
-        name if text == name else f"{name} = {text}"
-        for name, text in ((key, value_text(of)) for key, of in pairs)
-    )
+    named = ((name, each.inner if isinstance(each, tree.Named) else each) for name, each in pairs)
+    texts = ((name, value_text(each)) for name, each in named)
+    return ", ".join(name if text == name else f"{name} = {text}" for name, text in texts)
 
 
 def expression_text(expression: Expression) -> str:
@@ -335,7 +345,7 @@ def _text(expression: Expression) -> tuple[str, int]:
     """Return the text of an expression, and how tightly it binds."""
     match expression:
         case tree.Column(name):
-            return (name if name.replace("_", "a").isalnum() else f'"{name}"'), _ATOM
+            return (name if re.fullmatch(r"[\w.#]+", name) else f'"{name}"'), _ATOM
         case tree.Literal(value):
             return _literal_text(value), _ATOM
         case tree.Named(inner, name):

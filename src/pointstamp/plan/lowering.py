@@ -19,20 +19,25 @@ import pyarrow as pa
 from pointstamp.errors import FlowError
 from pointstamp.expressions import functions
 from pointstamp.expressions.tree import col, lit
-from pointstamp.flow.builder import Events, PlanBuilder, TableWay
+from pointstamp.flow.builder import PlanBuilder
 from pointstamp.flow.custom import add_custom
 from pointstamp.flow.endpoints import add_input, add_output, add_variable, feed_variable
-from pointstamp.flow.event_time import one_clock
+from pointstamp.flow.event_epochs import epochs_above, sent_ahead
+from pointstamp.flow.event_time import has_promise, one_clock
 from pointstamp.flow.outlet import add_operator, wiring
+from pointstamp.flow.reduced import needs_groups
 from pointstamp.flow.stream import Loop, Stream
 from pointstamp.plan import logical, streams
 from pointstamp.plan.logical import Iterate, LogicalOperator, Recursive, Scan, loops_of, walk
 from pointstamp.reduce.aggregate import Aggregate
 from pointstamp.tables.deltas import summed
 from pointstamp.tables.each_time import within_times
+from pointstamp.tables.incoming.debezium import Events
+from pointstamp.tables.lookup import looked_up
 from pointstamp.tables.loops import TableLoop
+from pointstamp.tables.rolling import Rolls, rolled
 from pointstamp.tables.table import Table, deltas_of
-from pointstamp.tables.ways_in import table_of, upserted
+from pointstamp.tables.ways_in import TableWay, table_of, upserted
 from pointstamp.tables.with_row import WithRow
 
 Scans: TypeAlias = Callable[[Scan], Any]
@@ -460,36 +465,28 @@ def _per_epoch(operator: streams.PerEpoch, *parts: Stream) -> Stream:
         table: Table = made[operator.body]
         return table
 
-    return within_times(_named(operator, "epoch"), parts, body, operator.in_parts)
+    return within_times(_named(operator, "epoch"), parts, body, in_parts=operator.in_parts)
 
 
 def _stream_aggregate(operator: streams.StreamAggregate, rows: Stream) -> Stream:
-    return rows.reduce(
-        *operator.keys,
-        aggregates=dict(operator.aggregates),
-        running=operator.is_running,
-        name=_named(operator, "reduce"),
+    keys, name = operator.keys, _named(operator, "reduce")
+    aggregates = dict(operator.aggregates)
+    if operator.is_running or not needs_groups(keys, aggregates):
+        return rows.reduce(*keys, aggregates=aggregates, running=operator.is_running, name=name)
+    rows.check_columns(name, keys)
+    return within_times(
+        name, (rows,), lambda table: table.reduce(*keys, aggregates=aggregates, name=name), in_parts=False
     )
 
 
 def _rolling(operator: streams.Rolling, rows: Stream) -> Stream:
-    return rows.rolling(
-        *operator.keys,
-        rows=operator.rows,
-        by=operator.by,
-        aggregates=dict(operator.aggregates),
-        name=_named(operator, "rolling"),
-    )
+    name, aggregates = _named(operator, "rolling"), dict(operator.aggregates)
+    return rolled(rows, Rolls(operator.keys, operator.rows, operator.by, aggregates, name))
 
 
 def _lookup(operator: streams.Lookup, rows: Stream, table: Table) -> Stream:
-    return rows.lookup(
-        table,
-        _on(operator.keys),
-        how=operator.kind,
-        suffix=operator.suffix,
-        name=_named(operator, "lookup"),
-    )
+    name = _named(operator, "lookup")
+    return looked_up(rows, table, _on(operator.keys), how=operator.kind, suffix=operator.suffix, name=name)
 
 
 # From streams to tables, and back.
@@ -586,8 +583,12 @@ def _emit_on_close(operator: streams.EmitOnClose, rows: Table, *clock: Table) ->
 
 
 def _delay_until(operator: streams.DelayUntil, rows: Stream, *clock: Table) -> Stream:
+    name = _named(operator, "delay until")
+    epochs = None if has_promise(rows) else epochs_above(rows)
+    if epochs is not None:
+        return sent_ahead(rows, operator.when, epochs, name)
     with _by_clock(clock):
-        return rows.delay_until(operator.when, name=_named(operator, "delay until"))
+        return table_of(rows, TableWay(), f"{name}: rows").final(operator.when, name=name)
 
 
 def _session_window(operator: streams.SessionWindow, rows: Table, *clock: Table) -> Physical:

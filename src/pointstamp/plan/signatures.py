@@ -52,9 +52,14 @@ _STATELESS: Final = (
     *(logical.MapBatches, logical.TimeWindow, logical.Union, logical.Iterate, logical.Recursive),
     *(streams.Output, streams.Port, streams.Exchange, streams.Broadcast, streams.MapRows),
     *(streams.FilterBatches, streams.Split, streams.Inspect, streams.Probed, streams.PerEpoch),
-    *(streams.FromChanges, streams.Consolidate, streams.TableChanges, streams.AppendedRows),
-    *(streams.LoopScope, streams.EnterLoop, streams.LoopVariable, streams.FlowVariable),
-    *(streams.Feedback, streams.LeaveLoop),
+    *(
+        streams.FromChanges,
+        streams.Consolidate,
+        streams.TableChanges,
+        streams.AppendedRows,
+        streams.LoopScope,
+    ),
+    *(streams.EnterLoop, streams.LoopVariable, streams.FlowVariable, streams.Feedback, streams.LeaveLoop),
 )
 """Operators that keep nothing from one epoch to the next; one that is missing here is taken to do so."""
 
@@ -77,8 +82,8 @@ _CONSTANTS: Final[Mapping[type, str]] = {Literal: "value", Call: "options", Orde
 def signatures(roots: Sequence[LogicalOperator]) -> dict[LogicalOperator, str]:
     """Return the signature of every operator of a plan: 32 hexadecimal digits.
 
-    Variables of loops of streams must be fed by a ``Feedback`` below these roots. What reads one that is not
-    has no signature, because the plan does not say what it computes.
+    Variables of loops of streams must be fed by a ``Feedback`` below these roots. What reads one that is not,
+    or something that was lowered by hand, has no signature, because the plan does not say what it computes.
     """
     order, loops = list(walk(roots)), loops_of(roots)
     place = {
@@ -126,7 +131,7 @@ def _with_contexts(
         if isinstance(each, _WIRED) or not reads_wiring.isdisjoint(each.inputs):
             reads_wiring.add(each)
         is_unfed = isinstance(each, streams.LoopVariable | streams.FlowVariable) and each not in fed
-        if is_unfed or any(above not in made for above in each.inputs):
+        if is_unfed or isinstance(each, streams.Lowered) or any(above not in made for above in each.inputs):
             continue
         context = sorted(local[body] for body in inside[each])
         context += wiring if each in reads_wiring else []

@@ -24,11 +24,11 @@ from pointstamp.expressions.selecting import check_columns
 from pointstamp.expressions.tree import Expression
 from pointstamp.expressions.windows import Span
 from pointstamp.flow.event_epochs import EventTime
-from pointstamp.flow.reduced import ACCUMULATED
+from pointstamp.flow.reduced import needs_groups
 from pointstamp.operators.condition import Condition
 from pointstamp.operators.stateless import Row
 from pointstamp.plan.logical import LogicalOperator, ScanKind, Variable
-from pointstamp.reduce.aggregate import Aggregate, Aggregation, FunctionAggregate
+from pointstamp.reduce.aggregate import Aggregate, Aggregation
 from pointstamp.reduce.arguments import Arguments
 from pointstamp.reduce.reductions import reduced_schema
 from pointstamp.rows.late import LatePolicy
@@ -232,18 +232,11 @@ class StreamAggregate(LogicalOperator):
         """Return the key columns and the aggregates."""
         who, rows, asked = str(self), self.input.schema, dict(self.aggregates)
         check_columns(who, rows, self.keys)
-        if self.keys and all(map(_is_accumulated, asked.values())) and not _is_computed(asked):
+        if not needs_groups(self.keys, asked) and not _is_computed(asked):
             return reduced_schema(who, rows, self.keys, asked)
         found = table_aggregates(who, rows, asked, Arguments(self.keys))
         results = [pa.field(column, each.result_type) for column, each in found.items()]
         return pa.schema([*map(rows.field, self.keys), *results])
-
-
-def _is_accumulated(aggregate: Aggregation) -> bool:
-    """Return whether parts of it can be brought together, so that a stream needs no table for it."""
-    if isinstance(aggregate, FunctionAggregate):
-        return False
-    return not isinstance(aggregate, Aggregate) or aggregate.kind in ACCUMULATED
 
 
 def _is_computed(aggregates: Mapping[str, Aggregation]) -> bool:

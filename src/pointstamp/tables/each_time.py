@@ -23,7 +23,9 @@ class OneTime(Stream):
     _begins_anew = True
 
 
-def within_times(name: str, streams: Sequence[Outlet], body: Callable[..., Table], in_parts: bool) -> Stream:
+def within_times(
+    name: str, streams: Sequence[Outlet], body: Callable[..., Table], *, in_parts: bool
+) -> Stream:
     """What a body makes of the tables that the rows of a time are, as a stream.
 
     ``in_parts`` says that it comes in parts that must be added up, such as rows that another part takes away.

@@ -9,7 +9,7 @@ Invariant: a row is answered by the sum of all changes at times less or equal to
 of epochs and rounds.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import ClassVar
 
@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 
 from pointstamp.errors import FlowError
-from pointstamp.flow.builder import Lookup
 from pointstamp.flow.outlet import add_operator
 from pointstamp.flow.stream import Stream
 from pointstamp.flow.updates import Passes
@@ -146,29 +145,37 @@ def _copies(
     return which[repeated], matches.take(pa.array(repeated))
 
 
-def looked_up(stream: Stream, table: Table, lookup: Lookup) -> Stream:
+def looked_up(
+    stream: Stream,
+    table: Table,
+    on: str | Mapping[str, str] | Iterable[str],
+    *,
+    how: str,
+    suffix: str,
+    name: str,
+) -> Stream:
     """A stream beside a table; FlowError and SchemaError say what does not fit."""
-    who = f"'{lookup.name}' of {stream}"
+    who = f"'{name}' of {stream}"
     if not isinstance(table, Table):
         raise FlowError(
             f"{who}: expected a table to look rows up in, got {type(table).__name__}. Make a table of a "
             "stream with running()."
         )
-    if lookup.how not in ("inner", "left"):
+    if how not in ("inner", "left"):
         raise FlowError(
-            f"{who}: how must be 'inner' or 'left', got {lookup.how!r}. For other joins use two tables: "
+            f"{who}: how must be 'inner' or 'left', got {how!r}. For other joins use two tables: "
             "stream.running().join(table, ...)."
         )
     changes = deltas_of(table)
-    asked = joining(f"{who} in {table}", stream.schema, table.schema, lookup.on, lookup.suffix)
+    asked = joining(f"{who} in {table}", stream.schema, table.schema, on, suffix)
     inputs = {"rows": stream.exchange(*asked.pairs), "table": changes.exchange(*asked.pairs.values())}
     logic = partial(
         LookUp,
         asked,
         changes.schema,
         len(stream.loops),
-        keeps_all=lookup.how == "left",
+        keeps_all=how == "left",
         arranged={"table": arranged_by(changes, tuple(asked.pairs.values()))},
     )
     outputs = {"out": asked.result}
-    return add_operator(lookup.name, logic, inputs, outputs, in_order=True, sends=Passes.MADE)[0]
+    return add_operator(name, logic, inputs, outputs, in_order=True, sends=Passes.MADE)[0]

@@ -19,12 +19,12 @@ import pyarrow as pa
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.selecting import check_columns
 from pointstamp.expressions.tree import Expression, lit
-from pointstamp.flow.builder import Rolls
 from pointstamp.flow.marking import check_adds_up
 from pointstamp.flow.outlet import add_operator, wiring
 from pointstamp.flow.stream import Stream
 from pointstamp.flow.updates import Passes
 from pointstamp.operators.context import Context
+from pointstamp.reduce.aggregate import Aggregation
 from pointstamp.reduce.arguments import Arguments
 from pointstamp.rows.mixing import Hashes
 from pointstamp.state.pieces import Piece
@@ -176,6 +176,17 @@ def _sizes(group: Places) -> tuple[Places, Places]:
     firsts = firsts_of(group)
     sizes = np.diff(firsts, append=len(group))
     return np.repeat(firsts, sizes), np.repeat(firsts + sizes, sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class Rolls:
+    """What is asked of the last rows of each key, for every row of a stream."""
+
+    keys: tuple[str, ...]
+    rows: int
+    by: str | Iterable[str]
+    aggregates: Mapping[str, Aggregation]
+    name: str
 
 
 def rolled(stream: Stream, asked: Rolls) -> Stream:

@@ -9,7 +9,7 @@ that what holds of these in loops holds of them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import pyarrow as pa
 
@@ -17,10 +17,8 @@ from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.selecting import (
     check_columns,
     chosen,
-    expressions,
     operator_name,
     others,
-    renamed,
 )
 from pointstamp.expressions.tree import Expression, Value, col
 from pointstamp.expressions.windows import Span
@@ -28,12 +26,12 @@ from pointstamp.flow.event_epochs import epochs_above
 from pointstamp.flow.event_time import has_promise
 from pointstamp.flow.join_kind import How
 from pointstamp.flow.outlet import wiring
-from pointstamp.flow.reducing import checked_name, reducing, session_options
+from pointstamp.flow.reducing import checked_name, reducing
 from pointstamp.flow.stream import Loop, Stream
 from pointstamp.flow.updates import Passes
 from pointstamp.operators.stateless import BatchFunction, Row, rows_of_rows
 from pointstamp.operators.windowing import windowing
-from pointstamp.reduce.aggregate import Aggregate, Aggregation
+from pointstamp.reduce.aggregate import Aggregation
 from pointstamp.rows.schema import as_schema
 from pointstamp.tables import deltas
 from pointstamp.tables.appending import only_appends
@@ -48,7 +46,6 @@ from pointstamp.tables.kept.weights import DIFF
 from pointstamp.tables.loops import TableLoop
 from pointstamp.tables.on_both import in_both
 from pointstamp.tables.one_of_each import one_of_each
-from pointstamp.tables.other_words import no_such_verb_of_tables
 from pointstamp.tables.outer import joined
 from pointstamp.tables.reducing import ALL, in_one_group, reduced
 from pointstamp.tables.timed.sessions import sessions
@@ -71,11 +68,7 @@ class Table:
         return deltas.summed(self._deltas, name, None if self.only_appends else Passes.CHANGES)
 
     def upserts(self, *keys: str, deleted: str = "deleted", name: str = "upserts") -> Stream:
-        """The table as a stream of its newest rows: for each key that changed in an epoch, its row.
-
-        Where a key is gone the column ``deleted`` is true, and all columns but the key are null. A key has at
-        most one row; two are refused, with their epoch, before anything of the epoch continues.
-        """
+        """The table as a stream of its newest rows: for each key that changed in an epoch, its row."""
         return newest_rows(self._deltas, keys, deleted, name, f"'{name}' of {self}")
 
     # Row by row.
@@ -87,19 +80,9 @@ class Table:
         operator, called = operator_name(name, "select", f"select of {self}")
         return self.project(operator, chosen(f"'{operator}' of {self}", columns, called | named))
 
-    def with_columns(self, *, name: str | Expression = "with columns", **named: Value) -> "Table":
-        """All columns, and more or others under these names."""
-        operator, called = operator_name(name, "with columns", f"with_columns of {self}")
-        added = expressions(f"'{operator}' of {self}", called | named)
-        return self.project(operator, {each: col(each) for each in self.schema.names} | added)
-
     def drop(self, *columns: str) -> "Table":
         """Without these columns; rows that are equal without them are added up."""
         return self.project("drop", others(f"drop of {self}", self.schema, columns))
-
-    def rename(self, **new_to_old: str) -> "Table":
-        """With other names for some columns: ``rename(seller="person")`` calls the column person seller."""
-        return self.project("rename", renamed(f"rename of {self}", self.schema, new_to_old))
 
     def filter(self, condition: Expression, *, name: str = "filter") -> "Table":
         """The rows for which a condition holds; null counts as false."""
@@ -113,32 +96,20 @@ class Table:
     def explode(
         self, column: str, *, outer: bool = False, position: str | None = None, name: str = "explode"
     ) -> "Table":
-        """One row for each element of a list; the column is then the element.
-
-        A row whose list is null or empty is gone, unless ``outer`` keeps it with a null. ``position`` is a
-        column for the place of the element in its list, from 0 on.
-        """
+        """One row for each element of a list; the column is then the element."""
         return Table(deltas.exploded(self._deltas, column, position, name, outer, f"'{name}' of {self}"))
 
     def map_batches(
         self, function: BatchFunction, schema: str | pa.Schema | None = None, *, name: str = "map"
     ) -> "Table":
-        """What a function makes of rows; the columns stay unless others are given.
-
-        The function is given an Arrow batch of rows, and makes none, one or several of each. It must make the
-        same of a row whenever it comes, whatever rows stand beside it: what it makes of one that disappears
-        is taken away.
-        """
+        """What a function makes of rows; the columns stay unless others are given."""
         wanted = self.schema if schema is None else as_schema(schema)
         return Table(deltas.mapped(self._deltas, function, wanted, name, f"'{name}' of {self}"))
 
     def flat_map(
         self, function: Callable[[Row], Iterable[Row]], schema: str | pa.Schema, *, name: str = "flat map"
     ) -> "Table":
-        """The rows that a function yields for each row, as dictionaries: the same whenever the row comes.
-
-        This runs Python once per row: some microseconds each, a hundred times the cost of ``map_batches``.
-        """
+        """The rows that a function yields for each row, as dictionaries: the same whenever the row comes."""
         return self.map_batches(lambda batch: rows_of_rows(function, batch, name), schema, name=name)
 
     def union(self, other: "Table", *, name: str = "union") -> "Table":
@@ -156,15 +127,7 @@ class Table:
         end: str = "window_end",
         name: str = "window",
     ) -> "Table":
-        """Each row with the window of event time in which it lies, from ``window_start`` to ``window_end``.
-
-        ``at`` is a column of timestamps, dates or integers, ``size`` a length: "10 minutes", a timedelta, or
-        a number. With a ``slide`` a window begins every so often, and a row comes once for each in which it
-        lies. Windows begin at multiples after the beginning of 1970, and ``offset`` later. The end is no
-        longer in the window. A row whose ``at`` is null is in no window, and does not come.
-
-            bids.window("at", "10 minutes").reduce("window_start", "window_end", bids=ps.count())
-        """
+        """Each row with the windows of event time in which it lies."""
         check_new_names(f"'{name}' of {self}", (start, end))
         asked = windowing(f"'{name}' of {self}", self.schema, at, (size, slide, offset), (start, end))
         return Table(deltas.in_windows(self._deltas, name, asked))
@@ -181,15 +144,7 @@ class Table:
         suffix: str = "_right",
         name: str = "join",
     ) -> "Table":
-        """The pairs of rows of both tables that have equal keys; a null equals nothing.
-
-        ``on`` is a column that both have, several, or a mapping from columns of this table to those of the
-        other. The key comes out once, under its name here; another column that both have gets the ``suffix``
-        on the right side. ``where`` is a condition besides, over the columns of a pair. With ``how`` rows
-        without a partner come out, too, with nulls: those of the ``left`` side, the ``right``, or both
-        (``full``); ``semi`` gives the rows of this table that have a partner, ``anti`` the others.
-        ``cross`` takes no ``on`` and gives all pairs; the other table should be a small one.
-        """
+        """The pairs of rows of both tables that have equal keys; a null equals nothing."""
         self._check_table(name, other)
         who = f"'{name}' of {self} and {other}"
         kind = checked_how(who, how)
@@ -211,14 +166,7 @@ class Table:
         suffix: str = "_right",
         name: str = "join as of",
     ) -> "Table":
-        """Each row beside one row of the other table that has its key: the last one that is not later.
-
-        ``at`` is the column of times, one that both have or a mapping from this table's to the other's.
-        ``direction`` may be ``forward``, for the first that is not earlier, or ``nearest``; ``tolerance`` is
-        how far away it may be, a number or a length of time such as ``"10 minutes"``. Of several rows with
-        one time all columns decide, from left to right: backward takes the last of them, forward the first.
-        With ``how="left"`` a row without a partner comes out with nulls.
-        """
+        """Each row beside one row of the other table that has its key: the last one that is not later."""
         self._check_table(name, other)
         who = f"'{name}' of {self} and {other}"
         joined_on = joining(who, self.schema, other.schema, on, suffix)
@@ -245,18 +193,10 @@ class Table:
     # By key.
 
     def distinct(self, *keys: str, by: str | Iterable[str] = (), name: str = "distinct") -> "Table":
-        """Every row once; with keys one row for each key, the first in an order.
-
-        The order is said as in ``top``; what it leaves open is decided by all columns from left to right, as
-        it is without ``by``. So it is always the same row, whatever the order in which rows came.
-        """
+        """Every row once; with keys one row for each key, the first in an order."""
         if not keys and not by:
             return Table(deltas.once(self._deltas, name))
         return Table(one_of_each(self._deltas, keys, by, name, f"'{name}' of {self}"))
-
-    def count(self, *keys: str, name: str = "count") -> "Table":
-        """How many rows there are of each key, or in all; the column is ``count``."""
-        return self.reduce(*keys, aggregates={"count": Aggregate("count")}, name=name)
 
     def reduce(
         self,
@@ -265,11 +205,7 @@ class Table:
         name: str | Aggregation = "reduce",
         **named: Aggregation,
     ) -> "Table":
-        """One row for each key, with aggregates of its rows: ``reduce("city", people=ps.count())``.
-
-        Without keys it is one row for the whole table, as in SQL: from epoch 0 on, and also where there are
-        no rows or none any more. Then counts are 0, collections empty and other aggregates null.
-        """
+        """One row for each key, with aggregates of its rows: ``reduce("city", people=ps.count())``."""
         asked = reducing(
             f"reduce of {self}", "reduce", aggregates=aggregates, running=False, name=name, named=named
         )
@@ -285,12 +221,7 @@ class Table:
         rank: str | None = None,
         name: str = "top",
     ) -> "Table":
-        """The first rows of each key, or of the whole table: ``top(3, "shop", by="price desc")``.
-
-        What ``by`` leaves open is decided by all columns from left to right. Null comes before all values, or
-        with ``desc`` after them, unless ``by="price desc nulls first"`` says otherwise. With ``ties`` all
-        rows that are as good as the last of them come, too. ``rank`` is a column for their places, from 1 on.
-        """
+        """The first rows of each key, or of the whole table: ``top(3, "shop", by="price desc")``."""
         who = f"'{name}' of {self}"
         check_columns(who, self.schema, keys)
         if count < 1:
@@ -300,13 +231,15 @@ class Table:
         check_new_names(who, [] if rank is None else [rank])
         if rank is not None and rank in self.schema.names:
             raise SchemaError(f"{who}: the column '{rank}' already exists. Give the rank another name.")
-        changes = self._deltas if keys else in_one_group(self._deltas, who)
+        # Rows of a key are told apart by another column, so that there must be one.
+        is_only_keys = set(self.schema.names) <= set(keys)
+        changes = in_one_group(self._deltas, who) if is_only_keys or not keys else self._deltas
         extra = [] if rank is None else [pa.field(rank, pa.int64())]
         result = pa.schema([*deltas.rows_schema(changes), *extra])
         order = ordering(who, self.schema, by)
         function = First(count, order, ties, rank, weighed(who, result))
         made = Table(deltas.on_top(changes, name, keys or (ALL,), function, result))
-        return made if keys else made.drop(ALL)
+        return made.drop(ALL) if is_only_keys or not keys else made
 
     def with_order(
         self,
@@ -316,54 +249,11 @@ class Table:
         name: str | OrderFunction = "with order",
         **named: OrderFunction,
     ) -> "Table":
-        """All columns, and what the place of a row among the rows of its key says of it, in an order.
-
-            sales.with_order("shop", by="at", before=ps.lag("price"), total=ps.running_sum("price"))
-
-        The order is said as in ``top``, and what it leaves open is decided by all columns from left to right;
-        every copy of a row has a place of its own. Without keys it is an order of the whole table. When a row
-        changes, all rows of its key are looked at again, and those that differ are sent. ``functions={}``
-        takes columns of any name.
-        """
+        """All columns, and what the place of a row among the rows of its key says of it, in an order."""
         given = {"name": name} if isinstance(name, OrderFunction) else {}
         operator = checked_name(f"with_order of {self}", "with order" if given else name)
         wanted = {**(functions or {}), **named, **given}
         return Table(ordered(self._deltas, keys, by, wanted, operator, f"'{operator}' of {self}"))
-
-    def sessions(
-        self,
-        *keys: str,
-        at: str,
-        gap: Span,
-        start: str | Aggregation = "session_start",
-        end: str | Aggregation = "session_end",
-        while_open: bool = False,
-        aggregates: Mapping[str, Aggregation] | Aggregation | None = None,
-        name: str | Aggregation = "sessions",
-        **named: Aggregation,
-    ) -> "Table":
-        """Each row with its session, from ``session_start`` to ``session_end``: rows of a key close in time.
-
-        A row that comes at most the ``gap`` after another one of its key, by their column ``at``, is in the
-        same session. The session ends the gap after its last row; as in Spark, a row at the end itself is
-        still in it. Sessions grow together and fall apart as rows come and go. A row whose ``at`` is null is
-        in none, and does not come. With ``while_open`` sessions leave the table, and are freed, when the
-        watermark has passed their end, as with ``keep_until``.
-
-        With aggregates each session is one row: its keys, where it begins and ends, and what they are.
-
-            clicks.sessions("user", at="at", gap="5 minutes", clicks=ps.count())
-        """
-        said = session_options(
-            f"sessions of {self}", start=start, end=end, aggregates=aggregates, name=name, named=named
-        )
-        rows = self.in_sessions(
-            *keys, at=at, gap=gap, start=said.start, end=said.end, while_open=while_open, name=said.asked.name
-        )
-        if not said.asked.aggregates:
-            return rows
-        own = f"{said.asked.name}: aggregates"
-        return rows.reduce(*keys, said.start, said.end, aggregates=said.asked.aggregates, name=own)
 
     def in_sessions(
         self, *keys: str, at: str, gap: Span, start: str, end: str, while_open: bool, name: str
@@ -387,12 +277,7 @@ class Table:
     # Event time.
 
     def keep_until(self, when: str | Expression, *, name: str = "keep until") -> "Table":
-        """The rows whose time has not been passed by event time: ``keep_until("window_end")``.
-
-        A row leaves the table when the bound of ``event_time`` is not before its time any more, in the next
-        epoch that has event times; and everything that is made of the table forgets it. A row that says null
-        is not there.
-        """
+        """The rows whose time has not been passed by event time: ``keep_until("window_end")``."""
         who, grows = f"'{name}' of {self}", self.only_appends
         return Table(deltas.kept_until(self._deltas, name, _timed(when), who, only_grows=grows))
 
@@ -442,52 +327,14 @@ class Table:
         return pairs_within(self._deltas, deltas_of(other), on, at, within, suffix, name)
 
     def final(self, when: str | Expression = "window_end", *, name: str = "final") -> Stream:
-        """Each row once, as it is when event time has passed its time; nothing that happens to it later.
-
-        A row comes in the first epoch after which the bound of ``event_time`` is not before the time that it
-        says. What is before this in the flow must let such rows go, with ``keep_until``, or it would keep
-        them for ever.
-
-            windows = bids.running().window("at", "10 minutes").keep_until("window_end")
-            highest = windows.reduce("window_start", "window_end", price=ps.max("price")).final("window_end")
-        """
+        """Each row once, as it is when event time has passed its time; nothing that happens to it later."""
         who = f"'{name}' of {self}"
         return deltas.final(self._deltas, name, _timed(when), who, only_grows=self.only_appends)
 
     # Loops.
 
-    def iterate(
-        self,
-        body: Callable[..., "Table"],
-        *others: "Table",
-        max_rounds: int | None = None,
-        name: str = "iterate",
-    ) -> "Table":
-        """What comes of a body that is applied to its own result again and again, until nothing changes.
-
-        The body is given this table and the others, and makes a table like this one of them. In round 0 it is
-        given this table as it is, in each following round what it made in the one before; the others stay.
-
-            reached = starts.iterate(
-                lambda x, starts, edges: x.join(edges, {"node": "src"}).select(node=ps.col("dst"))
-                .union(starts).distinct(),
-                starts, edges)
-        """
-        with self.loop(name, max_rounds=max_rounds) as loop:
-            start = loop.variable(self)
-            made = body(start, *(loop.enter(other) for other in others))
-            made = Table(self._like(f"{name}: the body", made))
-            loop.feedback(start, made)
-            return loop.leave(made)
-
     def loop(self, name: str = "loop", *, max_rounds: int | None = None) -> TableLoop:
-        """Open a loop of tables where this one stands: ``with table.loop("reach") as loop``.
-
-        In the block ``loop.enter(table)`` brings tables in, ``loop.variable(start)`` is one that comes round
-        again, ``loop.feedback(variable, table)`` says what it is in the next round, and ``loop.leave(table)``
-        takes a result out. With ``max_rounds`` a loop that continues further is an error, which shows what
-        went round in the last two rounds.
-        """
+        """Open a loop of tables where this one stands: ``with table.loop("reach") as loop``."""
         return TableLoop(self._deltas.loop(name, max_rounds=max_rounds), max_rounds, Table, deltas_of)
 
     def enter(self, loop: Loop | TableLoop) -> "Table":
@@ -531,14 +378,6 @@ class Table:
         """The changes of a table that has the columns of this one, in the same order."""
         self._check_table(name, other)
         return deltas.in_order_of(deltas_of(other), self.schema, f"'{name}' of {self} and {other}")
-
-    if not TYPE_CHECKING:  # to a type checker, a name that is not there is a mistake
-
-        def __getattr__(self, name: str) -> object:
-            if name.startswith("_"):
-                raise AttributeError(f"'Table' object has no attribute '{name}'", name=name, obj=self)
-            verbs = [each for each, of in vars(Table).items() if not each.startswith("_") and callable(of)]
-            raise AttributeError(no_such_verb_of_tables(str(self), name, verbs), name=name, obj=self)
 
     def __str__(self) -> str:
         return str(self._deltas).replace("stream", "table", 1)

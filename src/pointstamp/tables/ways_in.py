@@ -5,6 +5,7 @@ an input that is trusted not to delete rows that are not there.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -13,7 +14,6 @@ from pyarrow import types
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.selecting import check_columns
 from pointstamp.expressions.tree import Expression, col, when
-from pointstamp.flow.builder import Events, TableWay
 from pointstamp.flow.event_time import bounds_for, is_event_time_of
 from pointstamp.flow.marking import check_adds_up
 from pointstamp.flow.outlet import add_operator, wiring
@@ -21,7 +21,7 @@ from pointstamp.flow.stream import Stream
 from pointstamp.flow.updates import Passes
 from pointstamp.tables.column_names import weighed_columns
 from pointstamp.tables.incoming.border import Border
-from pointstamp.tables.incoming.debezium import DELETED, ORDER, WEIGHT, change_events
+from pointstamp.tables.incoming.debezium import DELETED, ORDER, WEIGHT, Events, change_events
 from pointstamp.tables.incoming.states import TICKS, States, Ticks
 from pointstamp.tables.incoming.upserting import OrderedUpserts, TimedUpserts, UpsertPlan, Upserts
 from pointstamp.tables.kept.fingerprints import has_fingerprints
@@ -36,6 +36,24 @@ _DELTA_FEED: Final = ("_change_type", "_commit_version", "_commit_timestamp")
 """What Delta's change feed has besides the columns of a row: other values when it is deleted than before."""
 
 _WEIGHT: Final = "weight of operation"
+
+
+@dataclass(frozen=True, slots=True)
+class TableWay:
+    """How the rows of a stream make a table."""
+
+    weight: str | None = None
+    """The column of their weights; without it each row is added."""
+    operation: str | None = None
+    """The column that says as text whether a row is inserted or deleted."""
+    is_whole: bool = False
+    """Whether the rows of an epoch are all that there are."""
+    trusted: bool | None = None
+    """Whether rows that are deleted are known to be there; None: of change feeds of databases they are."""
+    empty: str | None = None
+    """Of whole states: the column that marks a row which is none, but says that its epoch counts."""
+    events: Events | None = None
+    """Debezium's change events in place of rows."""
 
 
 def table_of(stream: Stream, way: TableWay, name: str) -> Table:

@@ -88,17 +88,18 @@ class Catalog:
             return made
         return replace(made, relations={**made.relations, name.lower(): relation})
 
-    def in_loop(self, tables: Mapping[str, Table], variable: str) -> "Catalog":
-        """What the body of a loop may speak of: these tables, of which one is the variable."""
+    def in_loop(self, tables: Mapping[str, Table], *variables: str) -> "Catalog":
+        """What the body of a loop may speak of: these tables, of which some are the variables."""
+        names = frozenset(each.lower() for each in variables)
         relations = {
             name: each.with_table(tables[name])
             for name, each in self.relations.items()
-            if name in tables and name != variable.lower()
+            if name in tables and name not in names
         }
         return replace(
             self,
             tables=dict(tables),
-            recursive=self.recursive | {variable.lower()},
+            recursive=self.recursive | names,
             relations=relations,
         )
 

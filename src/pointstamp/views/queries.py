@@ -4,14 +4,16 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from pointstamp.dataflow.record import written_at
 from pointstamp.dataflow.table import Table
 from pointstamp.expressions.tree import Expression, col
 from pointstamp.views import selecting
 from pointstamp.views.aliases import Aliases
 from pointstamp.views.catalog import Begun, Catalog
 from pointstamp.views.limits import limited
-from pointstamp.views.recursion import check_not_mutual, is_recursive, recursive
-from pointstamp.views.refusing import placed, refused
+from pointstamp.views.mutual import column_names, mutually_recursive, ordered_groups
+from pointstamp.views.recursion import is_recursive, recursive
+from pointstamp.views.refusing import place, placed, refused
 from pointstamp.views.scope import Relation, Scope, check_typed
 from pointstamp.views.set_operations import combined
 from pointstamp.views.sources import values
@@ -23,6 +25,10 @@ class Compiler:
 
     def query(self, node: exp.Expr, catalog: Catalog) -> Relation:
         """A query of any kind."""
+        with written_at(f"SQL, {place(node)}"):
+            return self._query(node, catalog)
+
+    def _query(self, node: exp.Expr, catalog: Catalog) -> Relation:
         if isinstance(node, exp.Subquery):
             catalog = with_common_tables(node, catalog)
             return self._limited(node, self.query(node.this, catalog), catalog)
@@ -70,10 +76,16 @@ def with_common_tables(node: exp.Expr, catalog: Catalog) -> Catalog:
     with_ = node.args.get("with_")
     if with_ is None:
         return catalog
+    in_order = with_.expressions
     if with_.args.get("recursive"):
-        check_not_mutual(with_.expressions)
-    for common in with_.expressions:
-        names = [each.name for each in (common.args["alias"].args.get("columns") or [])]
+        in_order = ordered_groups({each.alias: each for each in with_.expressions}, lambda each: each.this)
+    for group in in_order:
+        if isinstance(group, list):
+            for name, table in mutually_recursive({each.alias: each for each in group}, catalog).items():
+                catalog = catalog.with_table(name, table)
+            continue
+        common = group
+        names = column_names(common)
         if with_.args.get("recursive") and is_recursive(common):
             catalog = catalog.with_table(common.alias, recursive(common, names, catalog))
             continue

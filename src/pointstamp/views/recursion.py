@@ -10,8 +10,6 @@ the far side of an outer join or in a subquery. Aggregates other than min and ma
 value of a round is worked out of the round before it alone, as shortest paths need it.
 """
 
-from collections.abc import Sequence
-
 from sqlglot import exp
 
 from pointstamp.dataflow.table import Table
@@ -24,7 +22,7 @@ from pointstamp.views.scope import check_typed
 
 def is_recursive(common: exp.CTE) -> bool:
     """Whether a common table speaks of itself."""
-    return bool(_uses(common.this, common.alias))
+    return bool(uses(common.this, common.alias))
 
 
 def recursive(common: exp.CTE, names: list[str], catalog: Catalog) -> Table:
@@ -32,10 +30,10 @@ def recursive(common: exp.CTE, names: list[str], catalog: Catalog) -> Table:
     name, union = common.alias, common.this.unnest()
     if not isinstance(union, exp.Union):
         raise refused(common, f"'{name}' speaks of itself, so it must be a start UNION [ALL] a step")
-    catalog = _with_own_tables(union, name, catalog)
+    catalog = with_own_tables(union, name, catalog)
     start: exp.Expr = union.left
     step: exp.Expr = union.right
-    if _uses(start, name):
+    if uses(start, name):
         raise refused(
             start, f"the start of '{name}' speaks of it already", "Write the start first, and then the step."
         )
@@ -44,7 +42,7 @@ def recursive(common: exp.CTE, names: list[str], catalog: Catalog) -> Table:
             union, "ORDER BY, LIMIT and OFFSET of a recursion are not supported", "Write them behind it."
         )
     is_set = bool(union.args.get("distinct"))
-    _check_step(step, name, is_set=is_set)
+    check_step(step, name, is_set=is_set)
     begun = catalog.compiler.query(start, catalog)
     check_typed(start, begun)
     initial = begun.table
@@ -56,10 +54,10 @@ def recursive(common: exp.CTE, names: list[str], catalog: Catalog) -> Table:
         initial = initial.select(
             *(col(old).alias(new) for old, new in zip(initial.schema.names, names, strict=True)), name="start"
         )
-    initial = _nullable(initial)
+    initial = nullable(initial)
     if is_set:
         initial = initial.distinct()
-    step, catalog = _rows_outside(step, catalog)
+    step, catalog = rows_outside(step, catalog)
     inside = {each.alias.lower() for each in step.find_all(exp.CTE)} | {name.lower()}
     others = {
         each.name.lower(): catalog.find(each)
@@ -70,7 +68,7 @@ def recursive(common: exp.CTE, names: list[str], catalog: Catalog) -> Table:
     def body(so_far: Table, begun: Table, *entered: Table) -> Table:
         tables = {name.lower(): so_far, **dict(zip(others, entered, strict=True))}
         made = catalog.compiler.query(step, catalog.in_loop(tables, name)).table
-        both = begun.union(_like(step, made, begun))
+        both = begun.union(like_start(step, made, begun))
         return both.distinct() if is_set else both
 
     with placed(common):
@@ -78,34 +76,20 @@ def recursive(common: exp.CTE, names: list[str], catalog: Catalog) -> Table:
         return initial.iterate(body, initial, *others.values(), max_rounds=rounds, name=name)
 
 
-def check_not_mutual(tables: Sequence[exp.CTE]) -> None:
-    """Refuse recursions that need each other, by name."""
-    for number, one in enumerate(tables):
-        for other in tables[number + 1 :]:
-            used = _uses(one.this, other.alias)
-            if used and _uses(other.this, one.alias):
-                raise refused(
-                    used[0],
-                    f"'{one.alias}' and '{other.alias}' need each other, and several recursions that do so "
-                    "are not supported",
-                    "Make one of both, with a column that says of which a row is.",
-                )
-
-
-def _with_own_tables(union: exp.Union, name: str, catalog: Catalog) -> Catalog:
+def with_own_tables(union: exp.Union, name: str, catalog: Catalog) -> Catalog:
     """What WITH inside of a recursion declares; it cannot speak of the recursion, which is made of it."""
     with_ = union.args.get("with_")
     if with_ is None:
         return catalog
     for common in with_.expressions:
-        for used in _uses(common.this, name):
+        for used in uses(common.this, name):
             raise refused(
                 used, f"'{name}' cannot stand in a WITH before its own start", "Write WITH in the step."
             )
     return catalog.compiler.common_tables(union, catalog)
 
 
-def _rows_outside(step: exp.Expr, catalog: Catalog) -> tuple[exp.Expr, Catalog]:
+def rows_outside(step: exp.Expr, catalog: Catalog) -> tuple[exp.Expr, Catalog]:
     """A step in which rows of the text are tables by name, because a loop cannot make them."""
     made = exp.Paren(this=step.copy())
     for node in list(made.find_all(exp.Values)):
@@ -121,7 +105,7 @@ def _rows_outside(step: exp.Expr, catalog: Catalog) -> tuple[exp.Expr, Catalog]:
     return inner, catalog
 
 
-def _like(step: exp.Expr, made: Table, start: Table) -> Table:
+def like_start(step: exp.Expr, made: Table, start: Table) -> Table:
     """What the step makes, with the columns of the start and as their types."""
     if len(made.schema) != len(start.schema):
         raise refused(step, f"the step has {len(made.schema)} columns and the start {len(start.schema)}")
@@ -134,18 +118,19 @@ def _like(step: exp.Expr, made: Table, start: Table) -> Table:
     )
 
 
-def _nullable(table: Table) -> Table:
+def nullable(table: Table) -> Table:
     """The same columns, which may be null: what a step makes of them may be."""
     return table.select(*(col(each.name).cast(each.type).alias(each.name) for each in table.schema))
 
 
-def _uses(node: exp.Expr, name: str) -> list[exp.Table]:
+def uses(node: exp.Expr, name: str) -> list[exp.Table]:
+    """Return where a query speaks of a table."""
     return [each for each in node.find_all(exp.Table) if each.name.lower() == name.lower()]
 
 
-def _check_step(step: exp.Expr, name: str, *, is_set: bool) -> None:
+def check_step(step: exp.Expr, name: str, *, is_set: bool) -> None:
     """Refuse steps that make less of more rows, or that count ways twice."""
-    used = _uses(step, name)
+    used = uses(step, name)
     if not is_set and len(used) > 1:
         raise refused(used[1], f"'{name}' stands twice in the step of a UNION ALL", "Write UNION.")
     if any(

@@ -18,6 +18,7 @@ from pointstamp.flow.plan import NodeKind
 from pointstamp.rows.undeclared import ExtraColumns, check_extra_columns
 from pointstamp.views.catalog import Catalog
 from pointstamp.views.declaring import InputDeclaration, declaration, input_table
+from pointstamp.views.mutual import mutually_recursive, ordered_groups
 from pointstamp.views.parsing import TOO_DEEP, parse
 from pointstamp.views.parts import check_parts
 from pointstamp.views.queries import Compiler, called, named, with_common_tables
@@ -70,13 +71,36 @@ def flow_of_statements(
         )
     if not statements:
         raise SqlError("line 1, column 1: the text has no statement. Write a query, or CREATE VIEW x AS.")
-    for statement in statements:
-        made.add(statement)
+    for group in _in_groups(statements):
+        if isinstance(group, list):
+            made.add_recursive(group)
+        else:
+            made.add(group)
     if not made.views:
         raise refused(
             statements[-1], "the text declares inputs and no view", "Add a query, or CREATE VIEW x AS."
         )
     return made.flow
+
+
+def _in_groups(statements: Sequence[exp.Expr]) -> list[exp.Expr | list[exp.Expr]]:
+    """Return statements in the order of the text, with views that refer to each other as a list."""
+    views = {_name_of(each): each for each in statements if _is_view(each)}
+    groups = [each for each in ordered_groups(views, lambda view: view.expression) if isinstance(each, list)]
+    last = {id(group[-1]): group for group in groups}
+    grouped = {id(each) for group in groups for each in group}
+    made: list[exp.Expr | list[exp.Expr]] = []
+    for statement in statements:
+        if id(statement) in last:
+            made.append(last[id(statement)])
+        elif id(statement) not in grouped:
+            made.append(statement)
+    return made
+
+
+def _is_view(statement: exp.Expr) -> bool:
+    kind = str(statement.args.get("kind") or "").upper()
+    return isinstance(statement, exp.Create) and kind == "VIEW" and statement.expression is not None
 
 
 class ViewsFlow:
@@ -121,6 +145,25 @@ class ViewsFlow:
             raise refused(statement, "the query is nested too deeply", TOO_DEEP) from error
         self._output(RESULT, statement, made)
 
+    def add_recursive(self, statements: Sequence[exp.Expr]) -> None:
+        """Views that refer to each other."""
+        made = {}
+        for each in statements:
+            check_parts(each)
+            if each.args.get("with_") is not None:
+                raise refused(each, "WITH of views that refer to each other is not supported", "Write views.")
+            name = _name_of(each)
+            if name.lower() in self._catalog.tables:
+                raise refused(each, f"'{name}' is there already", "Give it another name.")
+            made[name] = rewritten(each, self._catalog.parameters)
+        read = {id(table): table for each in made.values() for table in self._read_by(each)}
+        with one_clock(list(read.values())):
+            tables = mutually_recursive(made, self._catalog)
+        for name, table in tables.items():
+            if not _is_temporary(made[name]):
+                self._output(name, made[name], table)
+            self._catalog = self._catalog.with_table(name, table)
+
     def _read_by(self, statement: exp.Expr) -> list[Table]:
         """The tables and views that a statement reads, in subqueries, too."""
         names = dict.fromkeys(each.name.lower() for each in statement.find_all(exp.Table))
@@ -150,11 +193,7 @@ class ViewsFlow:
         if isinstance(node.this, exp.Schema):
             made = called(node, made, [each.name for each in node.this.expressions])
         table = named(node, made)
-        properties = node.args.get("properties")
-        for each in [] if properties is None else properties.expressions:
-            if not isinstance(each, exp.TemporaryProperty):
-                raise refused(each, f"'{each.sql()}' is not known of a view", "Leave it out.")
-        if properties is None:
+        if not _is_temporary(node):
             self._output(name, node, table)
         self._catalog = self._catalog.with_table(name, table, is_single=made.is_single)
 
@@ -166,3 +205,17 @@ class ViewsFlow:
         with placed(node):
             self.flow.output(name, table)
         self.views.append(name)
+
+
+def _is_temporary(view: exp.Expr) -> bool:
+    """Return whether a view is no output; SqlError if it has other properties."""
+    properties = view.args.get("properties")
+    for each in [] if properties is None else properties.expressions:
+        if not isinstance(each, exp.TemporaryProperty):
+            raise refused(each, f"'{each.sql()}' is not known of a view", "Leave it out.")
+    return properties is not None
+
+
+def _name_of(view: exp.Expr) -> str:
+    target = view.this.this if isinstance(view.this, exp.Schema) else view.this
+    return str(target.name)

@@ -11,6 +11,7 @@ The order of the events of a key is a column of the stream, or a field inside th
 A truncated table (``t``) has lost rows of which no event speaks, and is refused.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Final
@@ -22,7 +23,6 @@ from pyarrow import types
 
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.selecting import check_columns
-from pointstamp.flow.builder import Events
 from pointstamp.flow.outlet import add_operator
 from pointstamp.flow.stream import Stream
 from pointstamp.flow.updates import Passes
@@ -36,6 +36,16 @@ ORDER: Final = "order of event"
 
 _KINDS: Final = ("c", "r", "u", "d", "m")
 _BRING: Final = ("c", "r", "u")
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """How Debezium's change events stand in a stream."""
+
+    schema: str | pa.Schema | None
+    value: str | None
+    key: str | Iterable[str] | None
+    order: str | None
 
 
 @dataclass(frozen=True, slots=True)

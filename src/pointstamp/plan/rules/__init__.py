@@ -1,0 +1,22 @@
+"""Rules of the optimizer: each is a function from the roots of a plan to the roots of an equal plan.
+
+    fold_constants          values that are the same for every row; contradictions; tables without rows
+    push_predicates         conditions are evaluated as far upstream as they may be
+    push_into_recursion     a condition on a column that no body changes restricts the recursion itself
+    narrow_joins            outer to inner joins; semi joins in place of joins with a distinct
+    use_keys                Distinct, Aggregate and TopK that a key makes needless
+    order_joins             joins that cannot multiply rows first
+    push_top                the first rows before a join that only adds columns
+    share_subplans          equal operators over the same inputs are one operator
+    prune_columns           columns that no reader needs are not read, and not kept
+    fuse_rows               neighboring steps of one row become one step
+
+``rewriting`` has what all rules need of plans, ``conditions`` what they need of expressions. ``advice`` and
+``spark_part`` change nothing: they find, as data, what the physical layer and Spark can do with a plan.
+
+The law of all rules: after every epoch each root has the same rows, as often as before. A rule never
+evaluates an expression that can raise for a row for which it was not evaluated before; it may evaluate it for
+fewer, so an optimized plan can fail less often than the plan that was written, and never more often. All
+columns keep their order below operators for which the order of columns decides between rows (TopK,
+WindowFunctions).
+"""
