@@ -18,6 +18,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,7 +30,15 @@ from pyspark.sql.connect.session import SparkSession as ConnectSession
 import pointstamp as ps
 from pointstamp.errors import FlowError, OperatorError, TransportError
 from pointstamp.spark import frames
-from support.streams import counts_by_epoch, last_counts, published_by_epoch, put, until, words_flow
+from support.streams import (
+    SECONDS_MAX,
+    counts_by_epoch,
+    last_counts,
+    published_by_epoch,
+    put,
+    until,
+    words_flow,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -168,6 +177,29 @@ def test_what_connect_published_is_read_again_and_as_many_workers_ran_as_there_a
     assert rows(again["numbers"]) == [(0, number) for number in range(20)]
     assert rows(again["nothing"]) == []
     assert len(list((tmp_path / "numbers").glob("*worker-0000[01]*.parquet"))) == 2
+
+
+@pytest.mark.parametrize("mode", [{"workers": 1}, {"in_driver": True}], ids=["one task", "driver"])
+def test_a_run_and_a_query_in_one_task_and_in_the_driver_give_the_same_through_connect(
+    connect: SparkSession, mode: dict[str, Any], tmp_path: Path
+) -> None:
+    words = [["a", "b"], ["b"], ["c"]]
+    frame = connect.createDataFrame([(word,) for word in words[0]], "word string")
+    bounded = words_flow("words").run(connect, words=frame, output=str(tmp_path / "run"), **mode)
+    assert rows(bounded["counts"]) == [(0, "a", 1), (0, "b", 1)]
+    places: dict[str, Any] = {"checkpoint": str(tmp_path / "c"), "output": str(tmp_path / "o")}
+    for number, batch in enumerate(words):
+        put(tmp_path / "in", str(number), {"word": batch})
+        given = {"words": ps.files(tmp_path / "in"), "available_now": True, **places}
+        if number == 1:  # the checkpoint moves to this process and back
+            query = words_flow("words").start_local(**given)
+        else:
+            query = words_flow("words").start(connect, **given, **mode)
+        try:
+            assert query.awaitTermination(SECONDS_MAX)
+        finally:
+            query.stop(finish=False)
+    assert published_by_epoch(tmp_path / "o", "counts") == counts_by_epoch(words)
 
 
 # Failures.

@@ -107,7 +107,7 @@ def test_a_run_without_rows_and_one_that_fails_are_the_same_in_every_mode(
     with pytest.raises(OperatorError, match=r"operator 'divide' failed .* ZeroDivisionError: by nothing"):
         fails.run(spark, numbers=some, output=tmp_path / "o", **MODES[mode])
     assert not [each for each in (tmp_path / "o").rglob("*") if each.is_file()]
-    with pytest.raises(SchemaError, match="input 'numbers' has a row of epoch -1; epochs begin at 0"):
+    with pytest.raises(SchemaError, match="input 'numbers': epochs must be 0 or more, got a row of epoch -1"):
         flow.run(spark, numbers=some.selectExpr("x", "x - 1 as at"), epoch="at", **MODES[mode])
 
 

@@ -297,7 +297,7 @@ def test_what_cannot_be_sent_to_the_workers_is_named_before_spark_tries() -> Non
     flow = ps.Dataflow("locked")
     numbers = flow.input("numbers", "x long").map_batches(lambda batch: batch, name="innocent")
     flow.output("out", numbers.map_batches(guarded, name="guard"))
-    words = r"operator 'guard' of flow 'locked' cannot be sent .* '_thread.lock' .* make them inside"
+    words = r"operator 'guard' of flow 'locked' cannot be sent .* '_thread.lock' .* Create locks"
     with pytest.raises(FlowError, match=words):
         check_sendable(flow.plan, flow.plan)
     sound = ps.Dataflow("sound").plan

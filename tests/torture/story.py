@@ -86,9 +86,9 @@ class Nemesis:
 
     def strike(self) -> None:
         """Hit once, or again while the query is about to continue; return when it has continued."""
-        begun, before = monotonic(), self.query.restarts
+        begun, before, epoch = monotonic(), self.query.restarts, self.query.epoch
         self._hit()
-        until(lambda: self.query.restarts > before or not self.query.isActive, END_SECONDS_MAX)
+        until(lambda: self._was_felt(before, epoch) or not self.query.isActive, END_SECONDS_MAX)
         if self.losses is None and self.chosen.random() < 0.25:
             before = self.query.restarts
             self._hit()
@@ -96,6 +96,16 @@ class Nemesis:
         reached = self.query.epoch
         until(lambda: self.query.epoch > reached or not self.query.isActive, END_SECONDS_MAX)
         self.seconds.append(monotonic() - begun)
+
+    def _was_felt(self, restarts: int, epoch: int) -> bool:
+        """Whether the query has restarted, or has lost no worker: one that forms takes others instead."""
+        if self.query.restarts > restarts:
+            return True
+        found: list[int] = []
+        with suppress(PointstampError):
+            found = [pid for _, pid in self.query.workers()]
+        is_whole = bool(found) and all(is_alive(pid) for pid in found)
+        return self.losses is not None and is_whole and self.query.epoch > epoch
 
     def rest(self, seconds: float) -> None:
         """Let the query work for a while."""
@@ -132,6 +142,14 @@ class Nemesis:
         until(look, END_SECONDS_MAX)
         assert found, f"the query has ended: {self.query.exception()}"
         return found
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended may still be listed."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def is_below(pid: int, ancestor: int) -> bool:

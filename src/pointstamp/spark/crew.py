@@ -9,6 +9,7 @@ workers (``spare``), those are the next ones.
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from time import sleep
 from typing import Final, Protocol
 
 from pyspark.sql import SparkSession
@@ -18,6 +19,7 @@ from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX
 from pointstamp.query.crew import CrewError
 from pointstamp.query.meshcrew import MeshCrew
 from pointstamp.query.mission import Mission
+from pointstamp.query.rendezvous import SETTLE_SECONDS
 from pointstamp.query.standby import dismiss
 from pointstamp.running.messages import Failed, Ready, Report
 from pointstamp.spark.crewtask import QueryWork
@@ -27,8 +29,13 @@ from pointstamp.spark.sendable import check_sendable
 from pointstamp.spark.slots import SlotPlan, is_stopped, slots_now
 from pointstamp.spark.ui_link import UiLink, job_description
 
-# How long those that were not lost may take to say goodbye, before Spark ends them.
+# How long the orders to leave may take to get out, those that were not lost to follow them, and Spark to see
+# that their tasks have ended: then it keeps their processes, with all that they have loaded, for the next.
 _LEAVE_MS: Final = 50
+_LEAVE_SECONDS: Final = 0.3
+_RETURN_SECONDS: Final = 0.03
+# In a hurry, how long no task may register before those that have are enough.
+_HURRY_SECONDS: Final = 0.3
 # How long to wait for what Spark says about the end of a task: it is only for the words.
 _WORDS_SECONDS: Final = 0.3
 
@@ -65,6 +72,7 @@ class SparkLauncher:
         # All generations run in the pool, and with the job group, of the thread that starts the query.
         self._inherit = inheritance(spark)
         self.crew: SparkCrew | None = None
+        self._hurries = False
         self.link: UiLink | None = None
         """Where Spark's UI leads to from the jobs of the workers."""
         self.spares: Spares | None = None
@@ -80,6 +88,8 @@ class SparkLauncher:
                 f"the Spark session in which flow '{mission.plan.name}' ran was stopped. Start the flow in "
                 "another one with the same checkpoint; it resumes from there."
             )
+        # The slots that are left are enough at once: executors that come later join with a new generation.
+        self._hurries = self._slots.is_eager and self.crew is not None and self.crew.has_lost
         spares = self.spares
         tasks = None if spares is None else spares.taken(mission)
         if tasks is None:
@@ -97,7 +107,8 @@ class SparkLauncher:
         """Start workers, at most ``mission.workers``; they have met when this returns."""
         check_sendable(mission.plan, mission)
         self._inherit()
-        spark, wish = self._spark, self._slots.capped(slots_now(self._spark))
+        hurries = self._hurries and not is_spare and not self._barrier
+        spark, wish = self._spark, self._slots.capped(slots_now(self._spark), hurries=hurries)
         wanted = Wanted(
             QueryWork(replace(mission, workers=wish), is_spare),
             lambda: spark.range(0, wish, 1, wish),
@@ -108,7 +119,13 @@ class SparkLauncher:
             ),
             barrier=self._barrier,
         )
-        waiting = Waiting(is_wanted, lambda words: self.on_waiting(words), self._slots_seconds_max)
+        waiting = Waiting(
+            is_wanted,
+            lambda words: self.on_waiting(words),
+            self._slots_seconds_max,
+            settle_seconds=_HURRY_SECONDS if hurries else SETTLE_SECONDS,
+            hurries=hurries,
+        )
         return start_workers(spark, wanted, waiting, silence_seconds_max=self._silence_seconds_max)
 
 
@@ -129,7 +146,8 @@ class SparkCrew(MeshCrew):
         self._unready = set(range(tasks.workers))
         self._has_spares = has_spares
         self._on_ready = on_ready
-        self._has_lost = False
+        self.has_lost = False
+        """Whether a worker was lost, or has failed."""
         self._bell, bell = socket.socketpair()
         self._bell.setblocking(False)
         job.when_ended(bell.close)  # which makes the other end readable
@@ -139,7 +157,7 @@ class SparkCrew(MeshCrew):
         self._rendezvous.poll(0)  # tasks that are late
         reports = super().collect()
         if any(isinstance(report, Failed) for _, report in reports):
-            self._has_lost = True
+            self.has_lost = True
         if self._unready:
             self._unready -= {worker for worker, report in reports if isinstance(report, Ready)}
             if not self._unready:
@@ -158,7 +176,7 @@ class SparkCrew(MeshCrew):
     def deaths(self) -> str | None:
         """What Spark says about a job that has ended too early."""
         words = self._job.words()
-        self._has_lost = self._has_lost or words is not None
+        self.has_lost = self.has_lost or words is not None
         return words
 
     def end(self) -> None:
@@ -166,9 +184,11 @@ class SparkCrew(MeshCrew):
         if self._bell.fileno() < 0:
             return
         self._bell.close()
-        if self._has_lost:
+        if self.has_lost:
             dismiss(self._mesh, self.workers)
             self._mesh.close(linger_ms=_LEAVE_MS)
+            self._rendezvous.wait_until_left(_LEAVE_SECONDS)
+            sleep(_RETURN_SECONDS)
             # On a cluster Spark would start the tasks again, for nobody. A spare crew has slots of its own.
             self._opened.close()
             self._job.cancel(waits=not self._has_spares)
@@ -178,7 +198,7 @@ class SparkCrew(MeshCrew):
             self._job.finish()
 
     def _lost(self, error: TransportError) -> PointstampError:
-        self._has_lost = True
+        self.has_lost = True
         # Spark knows a moment later what became of the task; where a crew stands by, that is not waited for.
         wait_seconds = 0.0 if self._has_spares else _WORDS_SECONDS
         return CrewError(str(self._job.cause(wait_seconds) or error))

@@ -49,6 +49,8 @@ class Waiting:
     """Told what is waited for while Spark has not started enough workers."""
     seconds_max: float = SLOTS_SECONDS_MAX
     settle_seconds: float = SETTLE_SECONDS
+    hurries: bool = False
+    """Whether tasks that have started, but have not registered yet, are not waited for."""
     has_other_tasks: bool = False
     """Whether the job has tasks that never register: as long as they run, time does not count."""
 
@@ -167,7 +169,8 @@ def _form(
             continue
         next_look = now + _ACTIVE_SECONDS
         active = job.active_tasks() or 0
-        machine.expect(active, now)
+        if not waiting.hurries:
+            machine.expect(active, now)
         if waiting.has_other_tasks and active > machine.registered:
             begun = now
         is_enough = wanted.needs_all and wanted.least <= machine.registered < wanted.wish

@@ -94,6 +94,12 @@ class RendezvousServer:
         """How many workers were wished for."""
         return 0 if self._machine is None else self._machine.wish
 
+    def wait_until_left(self, seconds_max: float) -> None:
+        """Wait until all workers that are still connected have closed their lines, which they do last."""
+        deadline = monotonic() + seconds_max
+        while self._machine is not None and self._machine.registered and (left := deadline - monotonic()) > 0:
+            self.poll(left)
+
     def fileno(self) -> int:
         """A file that is readable when a task has something to say."""
         return int(self._selector.fileno())

@@ -41,13 +41,16 @@ class SlotPlan:
     """How many times the workers run: twice with spare ones."""
     is_elastic: bool = False
     """Whether Spark starts executors for tasks that wait (dynamic allocation)."""
+    is_eager: bool = False
+    """Whether tasks that come late join the workers at once, in a new generation."""
 
-    def capped(self, slots: int | None) -> int:
+    def capped(self, slots: int | None, *, hurries: bool = False) -> int:
         """How many workers to start where Spark has so many slots now; at least ``least``.
 
-        With dynamic allocation all are started: tasks that wait are what makes Spark ask for executors.
+        With dynamic allocation all are started: tasks that wait are what makes Spark ask for executors. So
+        are they in a hurry, which waits for none of them, unless slots are left to other jobs.
         """
-        if slots is None or self.is_elastic:
+        if slots is None or self.is_elastic or (hurries and not self.reserve):
             return self.wish
         return max(self.least, min(self.wish, (slots - self.reserve) // self.crews))
 

@@ -7,7 +7,7 @@ slot.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -106,6 +106,7 @@ def start(
             crews=2 if spare_crew else 1,
             barrier=barrier,
         )
+        slots = replace(slots, is_eager=rescale == "eager")
     use_this_python(spark)
     folder = spark_address(checkpoint)
     storage = storage_at(checkpoint)
