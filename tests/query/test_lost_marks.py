@@ -2,6 +2,7 @@
 
 Families:
 - sinks: of each sink the marks are removed after one commit, and after two;
+- copies: an output that was restored from a copy of any age ends the query, at once;
 - ledger: what is known to be published survives a summary, and is implied by the next commit;
 - the moment between a commit and its publication, in which an output that is begun and no more is right;
 - the moment between the first publication and its entry in the journal, with the marks lost as well;
@@ -76,6 +77,29 @@ def test_an_output_that_lost_its_marks_is_an_error_and_nothing_is_published(
     if kind == "one of your own":
         with closing(sqlite3.connect(place / "db")) as db:
             assert db.execute("SELECT count(*) FROM published").fetchone()[0] == days
+
+
+@pytest.mark.parametrize("copied_after", [1, 2, 3])
+@pytest.mark.parametrize("kind", ["parquet", "delta"])
+def test_an_output_that_is_older_than_the_checkpoint_ends_the_query_at_once(
+    kind: str, copied_after: int, tmp_path: Path
+) -> None:
+    place, copy = tmp_path / "out", tmp_path / "copy"
+    output = SINKS[kind][0](place)
+    for days in range(1, 5):
+        _run(tmp_path, output, days)
+        if days == copied_after:
+            shutil.copytree(place, copy)
+    shutil.rmtree(place)
+    shutil.copytree(copy, place)
+    there = sorted(place.rglob("*.parquet"))
+    # Of the last commit only, what was staged could have been published again.
+    said = "that copy is older than the checkpoint: restore a newer" if copied_after == 3 else "has published up to"
+    with pytest.raises(RecoveryError, match=rf"the output ends with epoch {copied_after - 1}.*") as caught:
+        _run(tmp_path, output, 5)
+    assert said in str(caught.value)
+    assert "restarts" not in str(caught.value)
+    assert sorted(place.rglob("*.parquet")) == there
 
 
 @pytest.mark.parametrize("kind", SINKS)
