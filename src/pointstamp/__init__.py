@@ -109,6 +109,7 @@ if TYPE_CHECKING:
     from pointstamp.topology.domain import RootSummary, Time, TimeOrder
     from pointstamp.topology.stacks import Stacks
     from pointstamp.topology.summary import Summary, delay
+    from pointstamp.views.frames import views
     from pointstamp.views.sql import sql
     from pointstamp.views.view import view
 
@@ -235,6 +236,7 @@ _HOMES = {
     "var_samp": "reduce.asking",
     "variance": "reduce.asking",
     "view": "views.view",
+    "views": "views.frames",
     "when": "expressions.tree",
 }
 
@@ -359,6 +361,7 @@ __all__ = [
     "var_samp",
     "variance",
     "view",
+    "views",
     "when",
 ]
 

@@ -10,7 +10,7 @@ the time zone that stands before them. ``answers_here`` computes them with the e
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -109,6 +109,16 @@ VALUES: Final[dict[str, tuple[str, list[Any]]]] = {
     "a2": ("date", _DATES[:5]),
     "w": ("array<string>", [None, [], ["a"], ["b", None, "c"]]),
     "j": ("binary", [None, b"", b"abc", "é".encode()]),
+    "q": ("int", [None, 0, 1, 2, 5, -1, -2, -4]),
+    "li": ("array<int>", [None, [], [1], [3, None, 1, 3], [2, 2, -7]]),
+    "li2": ("array<int>", [None, [], [3], [None, 2, 9]]),
+    "lx": ("array<double>", [None, [], [1.5, NAN, -0.0, None, 0.0], [NAN, NAN], [-INF, 2.0]]),
+    "ll": ("array<array<int>>", [None, [], [[1], [], [2, None]], [[3], None]]),
+    "mi": ("map<string, int>", [None, {}, {"a": 1}, {"": 0, "a": -3, "b": None}]),
+    "mi2": ("map<string, int>", [None, {}, {"c": 5}, {"a": 7, "b": 2}]),
+    "st": ("struct<p1: int, p2: string>", [None, {"p1": 1, "p2": "x"}, {"p1": None, "p2": None}]),
+    "ls": ("array<struct<p1: int, p2: string>>",
+           [None, [], [{"p1": 1, "p2": "x"}, None, {"p1": None, "p2": "y"}]]),
 }  # fmt: skip
 """Columns by name: their type, and their values."""
 
@@ -171,12 +181,13 @@ def tree_of(asked: Asked) -> Expression | None:
         return None
 
 
-def answers_here(asked: Asked) -> Answers:
-    """What the expressions of this project say."""
+def answers_here(asked: Asked, translate: Callable[[], Expression] | None = None) -> Answers:
+    """What the expressions of this project say: those of the SQL text, or of another front end."""
     rows = asked.rows().combine_chunks()
     schema = rows.schema
     try:
-        compiled = compile_expression(_tree(asked, schema), schema, "grid")
+        tree = _tree(asked, schema) if translate is None else translate()
+        compiled = compile_expression(tree, schema, "grid")
     except PointstampError as error:
         return Answers(REJECTED, [str(error)])
     batch = pa.record_batch([column.chunk(0) for column in rows.columns], schema=schema)

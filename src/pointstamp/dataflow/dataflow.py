@@ -127,8 +127,14 @@ class Dataflow:
             format: ``"text"``, or ``"json"`` for the data. Default: ``"text"``.
 
         """
-        optimized = self._record.optimized()
-        return explain_plan(self.logical_plan, optimized, (), physical_plan(self.plan), format)
+        found = self._record.optimized()
+        outputs = (
+            None
+            if found is None
+            else {each.output: each.input for each in found.roots if isinstance(each, Output)}
+        )
+        fired = () if found is None else found.fired
+        return explain_plan(self.logical_plan, outputs, fired, physical_plan(self.plan), format)
 
     def to_mermaid(self) -> str:
         """The flow as a Mermaid flowchart."""

@@ -18,7 +18,7 @@ from pointstamp.flow.builder import PlanBuilder
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.plan.logical import LogicalOperator, unchecked
 from pointstamp.plan.lowering import Lowering, Physical, lower, read_by
-from pointstamp.plan.optimizing import RULES, is_switched_on, optimize
+from pointstamp.plan.optimizing import RULES, Optimized, is_switched_on, optimize
 from pointstamp.plan.recursion import roots_of, structured
 from pointstamp.plan.streams import Lowered, Output, Probed
 from pointstamp.topology.domain import EPOCHS
@@ -71,6 +71,7 @@ class FlowRecord:
         self.table = table
         """The class of tables, which streams become."""
         self._planned: tuple[int, Plan] | None = None
+        self._rewritten: Optimized | None = None
         self.builder = fresh()
         self.is_optimized = is_optimized
         self.written: list[LogicalOperator] = []
@@ -121,12 +122,10 @@ class FlowRecord:
         written = {each.output: made[each.input] for each in self.written if isinstance(each, Output)}
         return written | {each.output: each.input for each in self.given}
 
-    def optimized(self) -> dict[str, LogicalOperator] | None:
-        """Return what each output shows after optimization; None if the plan runs as it was written."""
-        if self.plan() is self.builder.plan:
-            return None
-        roots = self.logical()
-        return dict(zip(roots, optimize(list(roots.values())), strict=True))
+    def optimized(self) -> Optimized | None:
+        """Return the optimized plan and the rules that fired; None if the plan runs as it was written."""
+        self.plan()
+        return self._rewritten
 
     def plan(self) -> Plan:
         """Return the plan that runs: as it was written, or lowered from what rules have made of that."""
@@ -134,20 +133,22 @@ class FlowRecord:
             return self.builder.plan
         size = len(self.written) + len(self.given)
         if self._planned is None or self._planned[0] != size:
-            self._planned = size, self._optimized()
+            self._planned = size, self._lowered_again()
         return self._planned[1]
 
-    def _optimized(self) -> Plan:
+    def _lowered_again(self) -> Plan:
         written = self.builder.plan
         as_it_is = any(isinstance(each, Probed | Lowered) for each in self.written)
+        self._rewritten = None
         if not RULES or written.root is not EPOCHS or as_it_is:
             return written
         roots = [*roots_of(structured(self.written).values()), *self.given]
-        made = optimize(roots, RULES).roots
-        if all(new is old for new, old in zip(made, roots, strict=True)):
+        made = optimize(roots, RULES)
+        if all(new is old for new, old in zip(made.roots, roots, strict=True)):
             return written
+        self._rewritten = made
         builder = self.fresh()
-        Lowering(made, builder=builder).lower_all()
+        Lowering(made.roots, builder=builder).lower_all()
         for name, node in written.named(NodeKind.INPUT).items():
             if name in builder.plan.named(NodeKind.INPUT):
                 builder.plan.named(NodeKind.INPUT)[name].extra_columns = node.extra_columns

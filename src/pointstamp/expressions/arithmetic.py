@@ -20,6 +20,7 @@ from pointstamp.expressions.decimals import WIDE, decimals_by_row, quotients, ro
 from pointstamp.expressions.function import Datum, Kernel, Signature, TypeRule, check, register, takes
 from pointstamp.expressions.typing import (
     DATE,
+    DECIMAL_DIGITS_MAX,
     DOUBLE,
     LONG,
     common_number,
@@ -305,7 +306,8 @@ def _round_rule(what: str, found: Sequence[pa.DataType], options: Mapping[str, A
     if types.is_decimal(number):
         whole = number.precision - number.scale + 1
         scale = min(max(digits, 0), number.scale)
-        gives = decimal(max(whole, 1 - digits) if digits < 0 else whole + scale, scale)
+        precision = max(whole, 1 - digits) if digits < 0 else whole + scale
+        gives = pa.decimal128(min(precision, DECIMAL_DIGITS_MAX), scale)
         return Signature((number,), gives, partial(_round_decimals, gives))
     return Signature((number,), number, can_fail=digits < 0 and not types.is_floating(number))
 

@@ -215,3 +215,44 @@ def strictly(
         return kernel(*data)
 
     return step
+
+
+def null_on_failure(step: Step, gives: pa.DataType) -> Step:
+    """A value that is null where computing it fails; rows are halved until those that fail are found."""
+
+    def evaluate(rows: RowsToEvaluate) -> pa.Array:
+        try:
+            datum = step(rows)
+        except (pa.ArrowException, ArithmeticError, ValueError):
+            count = rows.num_rows
+            if count <= 1:
+                return pa.nulls(count, gives)
+            places = _all_places(rows)
+            halves = (places[: count // 2], places[count // 2 :])
+            return pa.concat_arrays([evaluate(Selected(rows, half)) for half in halves])
+        return pa.repeat(datum, rows.num_rows) if isinstance(datum, pa.Scalar) else _one_array(datum)
+
+    return evaluate
+
+
+class Elements:
+    """Elements of lists as rows: columns are those of the rows they belong to, and after them parameters."""
+
+    __slots__ = ("_columns", "_owners", "_rows", "_values", "_width", "num_rows")
+
+    def __init__(self, rows: RowsToEvaluate, width: int, owners: _Places, values: Sequence[pa.Array]) -> None:
+        self._rows = rows
+        self._width = width
+        self._owners = pa.array(owners)
+        self._values = values
+        self._columns: dict[int, pa.Array] = {}
+        self.num_rows = len(owners)
+
+    def column(self, position: int) -> pa.Array:
+        """The values of a column for these elements."""
+        if position >= self._width:
+            return self._values[position - self._width]
+        found = self._columns.get(position)
+        if found is None:
+            found = self._columns[position] = self._rows.column(position).take(self._owners)
+        return found

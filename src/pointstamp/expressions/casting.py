@@ -6,6 +6,7 @@ Times and dates become each other, and text, in the time zone of ``pointstamp.ex
 """
 
 from decimal import Decimal
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from pointstamp.expressions.decimals import floats_of, roomy
-from pointstamp.expressions.function import Datum
+from pointstamp.expressions.function import Datum, Kernel
 from pointstamp.expressions.printing import texts_of
 from pointstamp.expressions.reading import read_texts, rounded
 from pointstamp.expressions.typing import is_text
@@ -35,6 +36,8 @@ def cast_datum(datum: Datum, to: pa.DataType) -> Datum:
         datum = datum.combine_chunks()
     if types.is_null(found):
         return pc.cast(datum, to)
+    if types.is_nested(found):
+        return nested_texts(datum) if is_text(to) else cast_nested(datum, to, cast_datum)
     if is_text(found) and not is_text(to):
         return pc.cast(datum, to) if types.is_binary(to) else read_texts(pc.cast(datum, pa.string()), to)
     if is_text(to):
@@ -42,6 +45,63 @@ def cast_datum(datum: Datum, to: pa.DataType) -> Datum:
     if types.is_timestamp(found) or types.is_timestamp(to):
         return _time_cast(datum, to)
     return _number_cast(datum, to)
+
+
+def cast_nested(datum: Datum, to: pa.DataType, cast: Kernel) -> Datum:
+    """A list, a map or a struct with its parts as other types; fields of structs are matched by place."""
+    found = datum.type
+    if isinstance(datum, pa.Scalar):
+        return cast_nested(pa.repeat(datum, 1), to, cast)[0]
+    array = datum.combine_chunks() if isinstance(datum, pa.ChunkedArray) else datum
+    array = array.take(pa.array(range(len(array)), pa.int64()))  # without values that no row has
+    mask = array.is_null() if array.null_count else None
+    if types.is_list(found) and types.is_list(to):
+        values = cast(array.values, to.value_type)
+        return pa.ListArray.from_arrays(array.offsets, values, to, mask=mask)
+    if types.is_map(found) and types.is_map(to):
+        keys = cast(array.keys, to.key_type)
+        if keys.null_count:
+            raise pa.ArrowInvalid("a map cannot have null as a key")
+        return pa.MapArray.from_arrays(array.offsets, keys, cast(array.items, to.item_type), to, mask=mask)
+    if types.is_struct(found) and types.is_struct(to) and found.num_fields == to.num_fields:
+        # A field of a struct that is null may have a value, which nothing asks for.
+        parts = [
+            cast(part if mask is None else pc.if_else(mask, pa.scalar(None, part.type), part), field.type)
+            for part, field in zip(array.flatten(), to, strict=True)
+        ]
+        return pa.StructArray.from_arrays(parts, fields=list(to), mask=mask)
+    raise pa.ArrowNotImplementedError(f"{found} cannot become {to}")
+
+
+def nested_texts(datum: Datum) -> Datum:
+    """The texts of lists, maps and structs, as Spark prints them: ``[1, null]``, ``{a -> 1}``, ``{1, x}``."""
+    found = datum.type
+    if isinstance(datum, pa.Scalar):
+        return nested_texts(pa.repeat(datum, 1))[0]
+    array = datum.combine_chunks() if isinstance(datum, pa.ChunkedArray) else datum
+    array = array.take(pa.array(range(len(array)), pa.int64()))
+
+    def texts(part: pa.Array) -> list[str]:
+        if types.is_binary(part.type):
+            raise pa.ArrowNotImplementedError("bytes inside of a list, a map or a struct have no text")
+        printed = cast_datum(part, pa.string())
+        return ["null" if each is None else each for each in printed.to_pylist()]
+
+    missing = array.is_null().to_pylist()
+    if types.is_struct(found):
+        rows = zip(*map(texts, array.flatten()), strict=True) if found.num_fields else [()] * len(array)
+        made = ["{" + ", ".join(row) + "}" for row in rows]
+    else:
+        offsets = array.offsets.to_pylist()
+        if types.is_map(found):
+            pairs = zip(texts(array.keys), texts(array.items), strict=True)
+            parts, marks = [f"{key} -> {value}" for key, value in pairs], "{}"
+        else:
+            parts, marks = texts(array.values), "[]"
+        made = [marks[0] + ", ".join(parts[start:end]) + marks[1] for start, end in pairwise(offsets)]
+    return pa.array(
+        [None if is_null else text for text, is_null in zip(made, missing, strict=True)], pa.string()
+    )
 
 
 def _number_cast(datum: Datum, to: pa.DataType) -> Datum:
@@ -108,10 +168,20 @@ def _micros_of_seconds(seconds: Datum) -> Datum:
         is_large = pc.or_(pc.greater(wide, limit), pc.less(wide, -limit))
         return pc.if_else(is_large, most, micros)
     if types.is_floating(seconds.type):
-        return pc.cast(pc.trunc(pc.multiply(pc.cast(seconds, pa.float64()), 1e6)), pa.int64())
+        return _saturated(pc.trunc(pc.multiply(pc.cast(seconds, pa.float64()), 1e6)))
     if types.is_boolean(seconds.type):
         return pc.cast(seconds, pa.int64())
     raise pa.ArrowInvalid(f"{seconds.type} cannot become a timestamp")
+
+
+def _saturated(numbers: pa.Array) -> pa.Array:
+    """Floats as integers of 64 bits, the last one that there is for those beyond; NaN and infinity raise."""
+    limit = 2.0**63
+    is_above = pc.and_(pc.greater_equal(numbers, limit), pc.is_finite(numbers))
+    is_below = pc.and_(pc.less(numbers, -limit), pc.is_finite(numbers))
+    whole = pc.cast(pc.if_else(pc.or_(is_above, is_below), 0.0, numbers), pa.int64())
+    whole = pc.if_else(is_above, pa.scalar(2**63 - 1), whole)
+    return pc.if_else(is_below, pa.scalar(-(2**63)), whole)
 
 
 def _seconds_of(datum: Datum, to: pa.DataType) -> Datum:
@@ -127,6 +197,8 @@ def _seconds_of(datum: Datum, to: pa.DataType) -> Datum:
 
 def tried_datum(datum: Datum, to: pa.DataType) -> Datum:
     """A datum as another type, null for each value that does not fit: one by one, if one does not."""
+    if types.is_nested(datum.type) and types.is_nested(to) and datum.type != to:
+        return cast_nested(datum, to, tried_datum)
     try:
         return cast_datum(datum, to)
     except (pa.ArrowException, ArithmeticError):
@@ -148,6 +220,8 @@ def tried_datum(datum: Datum, to: pa.DataType) -> Datum:
 
 def can_cast_fail(found: pa.DataType, to: pa.DataType) -> bool:
     """Whether there is a value of a type that does not fit another."""
+    if types.is_nested(found) and found != to:
+        return True
     if found == to or types.is_null(found) or is_text(to):
         return False
     if types.is_integer(found):
@@ -170,6 +244,8 @@ def cast_uses_zone(found: pa.DataType, to: pa.DataType) -> bool:
     """Whether a cast depends on the time zone."""
     if found == to:
         return False
+    if types.is_nested(found):
+        return True
     has_instant = any(types.is_timestamp(each) and each.tz is not None for each in (found, to))
     is_shown = any(types.is_date(each) or is_text(each) for each in (found, to))
     both = types.is_timestamp(found) and types.is_timestamp(to)

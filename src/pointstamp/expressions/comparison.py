@@ -14,8 +14,10 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from pointstamp.errors import SchemaError
+from pointstamp.expressions.by_row import by_row
 from pointstamp.expressions.casting import cast_datum
 from pointstamp.expressions.function import Datum, Kernel, Signature, check, register, takes
+from pointstamp.expressions.nested import identity_of, order_of
 from pointstamp.expressions.typing import BOOLEAN, common_of_all
 
 _NO = False  # no Arrow scalar: to make one here would load pandas wherever this is imported
@@ -30,7 +32,7 @@ def _pair(what: str, found: Sequence[pa.DataType], options: Mapping[str, Any]) -
 def _ordered(what: str, found: Sequence[pa.DataType], options: Mapping[str, Any]) -> Signature:
     signature = _pair(what, found, options)
     met = signature.takes[0]
-    if types.is_nested(met):
+    if types.is_map(met):
         raise SchemaError(f"{what} needs values that have an order, and was given {met}.")
     return signature
 
@@ -45,6 +47,8 @@ def _has_nan(*data: Datum) -> bool:
 def _equal(one: Datum, other: Datum) -> Datum:
     if types.is_nested(one.type):
         return _equal_nested(one, other)
+    if types.is_null(one.type):
+        return pa.nulls(max(len(each) if isinstance(each, pa.Array) else 1 for each in (one, other)), BOOLEAN)
     found = pc.equal(one, other)
     if _has_nan(one, other):
         found = pc.or_(found, pc.and_(pc.is_nan(one), pc.is_nan(other)))
@@ -53,15 +57,12 @@ def _equal(one: Datum, other: Datum) -> Datum:
 
 def _equal_nested(one: Datum, other: Datum) -> Datum:
     """Structs and lists value by value; Arrow has no kernel for them."""
-    rows = max(len(datum) if isinstance(datum, pa.Array) else 1 for datum in (one, other))
-    left, right = (
-        datum.to_pylist() if isinstance(datum, pa.Array) else [datum.as_py()] * rows for datum in (one, other)
-    )
-    pairs = zip(left, right, strict=True)
-    return pa.array([None if a is None or b is None else a == b for a, b in pairs], BOOLEAN)
+    return by_row(lambda a, b: identity_of(a) == identity_of(b), BOOLEAN, True, one, other)
 
 
 def _less(one: Datum, other: Datum) -> Datum:
+    if types.is_nested(one.type):
+        return by_row(lambda a, b: order_of(a) < order_of(b), BOOLEAN, True, one, other)
     found = pc.less(one, other)
     if _has_nan(one, other):
         found = pc.or_(found, pc.and_not(pc.is_nan(other), pc.is_nan(one)))

@@ -11,6 +11,7 @@ evaluated when the flow is built; in a branch that fails then, it fails when a r
 that depends on the time zone is evaluated once for each zone.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cache, partial
@@ -21,24 +22,52 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from pointstamp.errors import FlowError, SchemaError
-from pointstamp.expressions import arithmetic, comparison, dates, months, strings, windows, zoned
+from pointstamp.expressions import (
+    arithmetic,
+    calendar,
+    comparison,
+    dates,
+    hashing,
+    higher_order,
+    json_text,
+    months,
+    nested,
+    numbers,
+    regular_expressions,
+    strings,
+    text,
+    tolerant,
+    windows,
+    zoned,
+)
 from pointstamp.expressions.branches import (
+    Elements,
     RowsToEvaluate,
     Step,
     choose,
     combine,
     first_known,
     is_among,
+    null_on_failure,
     strictly,
 )
 from pointstamp.expressions.casting import can_cast_fail, cast_datum, cast_uses_zone, tried_datum
-from pointstamp.expressions.function import Datum, Function, Kernel, Signature, function_of
-from pointstamp.expressions.tree import Call, CastTo, Choice, Column, Expression, Literal, Named
+from pointstamp.expressions.function import (
+    Datum,
+    Function,
+    HigherOrderFunction,
+    Kernel,
+    Signature,
+    function_of,
+    higher_order_function_of,
+)
+from pointstamp.expressions.tree import Call, CastTo, Choice, Column, Expression, Lambda, Literal, Named
 from pointstamp.expressions.typing import BOOLEAN, common_of_all
 from pointstamp.expressions.zones import time_zone
 from pointstamp.rows.ddl import parse_ddl
 
-del arithmetic, comparison, dates, months, strings, windows, zoned  # each makes its functions known
+del arithmetic, calendar, comparison, dates, hashing, higher_order, json_text, months, nested, numbers
+del regular_expressions, strings, text, tolerant, windows, zoned  # each makes its functions known
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +146,10 @@ class _Compiler:
                 return self.compile(inner)
             case CastTo(inner, to, is_tried):
                 return self._cast(expression, self.compile(inner), self._type(to, expression), is_tried)
+            case Call("try_eval", (inner,)):
+                return self._tried(self._in_branch(inner))
+            case Call(name) if (found := higher_order_function_of(name)) is not None:
+                return self._higher_order(expression, found)
             case Call():
                 return self._call(expression)
             case Choice():
@@ -187,6 +220,39 @@ class _Compiler:
             ),
             what,
         )
+
+    def _tried(self, part: _Part) -> _Part:
+        return replace(part, step=null_on_failure(part.step, part.type), can_fail=False)
+
+    def _higher_order(self, call: Call, function: HigherOrderFunction) -> _Part:
+        what = f"{self._who}: {call}"
+        parts = [self.compile(each) for each in call.arguments if not isinstance(each, Lambda)]
+        found = [part.type for part in parts]
+        bodies: list[_Part] = []
+        for place, each in enumerate(each for each in call.arguments if isinstance(each, Lambda)):
+            takes = function.parameters(what, found, place, len(each.parameters))
+            fields = [pa.field(*pair) for pair in zip(each.parameters, takes, strict=True)]
+            inner = _Compiler(pa.schema([*self._schema, *fields]), self._who)
+            bodies.append(inner._in_branch(each.body))
+        for place, needed in enumerate(function.needs(found)):
+            if needed is not None and bodies[place].type != needed:
+                bodies[place] = self._as(bodies[place], needed, what)
+        gives = function.gives(what, found, [body.type for body in bodies])
+        width = len(self._schema)
+
+        def step(rows: RowsToEvaluate) -> Datum:
+            def evaluate(body: _Part, owners: Any, values: Sequence[Datum]) -> Datum:  # noqa: ANN401
+                datum = body.step(Elements(rows, width, owners, values))
+                return pa.repeat(datum, len(owners)) if isinstance(datum, pa.Scalar) else datum
+
+            data = [part.step(rows) for part in parts]
+            arrays = [
+                pa.repeat(datum, rows.num_rows) if isinstance(datum, pa.Scalar) else datum for datum in data
+            ]
+            return function.kernel(arrays, [partial(evaluate, body) for body in bodies], gives)
+
+        uses_zone = any(part.uses_zone for part in (*parts, *bodies))
+        return _Part(gives, step, can_fail=True, uses_zone=uses_zone)
 
     def _uses_zone(self, function: Function, signature: Signature) -> bool:
         if signature.uses_zone is not None:

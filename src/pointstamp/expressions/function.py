@@ -55,6 +55,8 @@ class Function:
     """In which order the arguments are evaluated, if not from left to right."""
     uses_zone: bool = False
     """Whether its value depends on the time zone."""
+    is_by_row: bool = False
+    """Whether it is computed in Python, once for each different combination of arguments of a batch."""
 
 
 _REGISTRY: dict[str, Function] = {}
@@ -71,11 +73,14 @@ def register(
     is_strict: bool = True,
     order: tuple[int, ...] | None = None,
     uses_zone: bool = False,
+    is_by_row: bool = False,
 ) -> None:
     """Make a function known; each name once."""
     if name in _REGISTRY:
         raise InternalError(f"the function '{name}' is registered twice.")
-    _REGISTRY[name] = Function(name, rule, kernel, least, most, can_fail, is_strict, order, uses_zone)
+    _REGISTRY[name] = Function(
+        name, rule, kernel, least, most, can_fail, is_strict, order, uses_zone, is_by_row
+    )
 
 
 def function_of(name: str, arguments: int) -> Function:
@@ -90,9 +95,49 @@ def function_of(name: str, arguments: int) -> Function:
     return found
 
 
+Evaluate: TypeAlias = Callable[[Any, Sequence[Datum]], Datum]
+"""A function over elements: from the rows that they belong to, and the values of its parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class HigherOrderFunction:
+    """A function that takes other functions, which are called for elements of its arguments."""
+
+    name: str
+    parameters: Callable[[str, Sequence[pa.DataType], int, int], Sequence[pa.DataType]]
+    """The types of a function's parameters, from the types of the arguments before it, the place of the
+    function among the functions, and how many parameters it names."""
+    gives: Callable[[str, Sequence[pa.DataType], Sequence[pa.DataType]], pa.DataType]
+    """The type of the result, from the types of the arguments and of what the functions give."""
+    kernel: Callable[[Sequence[pa.Array], Sequence[Evaluate], pa.DataType], Datum]
+    needs: Callable[[Sequence[pa.DataType]], Sequence[pa.DataType | None]] = lambda found: ()
+    """The types that the functions must give, where there is one."""
+
+
+_HIGHER_ORDER: dict[str, HigherOrderFunction] = {}
+
+
+def register_higher_order(function: HigherOrderFunction) -> None:
+    """Make a higher-order function known; each name once."""
+    if function.name in _REGISTRY or function.name in _HIGHER_ORDER:
+        raise InternalError(f"the function '{function.name}' is registered twice.")
+    _HIGHER_ORDER[function.name] = function
+
+
+def higher_order_function_of(name: str) -> HigherOrderFunction | None:
+    """The higher-order function of this name, or None."""
+    return _HIGHER_ORDER.get(name)
+
+
+def is_by_row(name: str) -> bool:
+    """Whether a function is computed in Python, once for each different combination of arguments."""
+    found = _REGISTRY.get(name)
+    return found is not None and found.is_by_row
+
+
 def known_functions() -> list[str]:
     """The names of all functions, sorted."""
-    return sorted(_REGISTRY)
+    return sorted([*_REGISTRY, *_HIGHER_ORDER])
 
 
 def takes(wanted: Callable[[pa.DataType], bool], words: str, gives: pa.DataType | None = None) -> TypeRule:

@@ -277,6 +277,21 @@ class Choice(Expression):
         return f"case {whens}" + ("" if self.default is None else f" else {self.default}") + " end"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Lambda(Expression):
+    """A function of elements of a list or of entries of a map: an argument of a higher-order function.
+
+    Its parameters are columns inside of its body. A name of a parameter is not the name of a column of the
+    rows, nor of a parameter of a function around it.
+    """
+
+    parameters: tuple[str, ...]
+    body: Expression
+
+    def __str__(self) -> str:
+        return f"({', '.join(self.parameters)}) -> {self.body}"
+
+
 _SYMBOLS = {
     "add": "+",
     "subtract": "-",
@@ -333,6 +348,8 @@ def columns_of(expression: Expression) -> Iterator[str]:
                 yield from columns_of(argument)
         case CastTo(inner) | Named(inner):
             yield from columns_of(inner)
+        case Lambda(parameters, body):
+            yield from (column for column in columns_of(body) if column not in parameters)
         case Choice(branches, default):
             for condition, value in branches:
                 yield from columns_of(condition)

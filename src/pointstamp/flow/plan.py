@@ -111,6 +111,10 @@ class Node:
     """Of an input: after how long without rows event time passes without it, in a query; None: never."""
     time_zone: str | None = None
     """The time zone that its expressions are evaluated in, if they depend on one and it is known."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Of an output: the settings of the Spark session in which its view was defined, by their names."""
+    notes: tuple[str, ...] = ()
+    """Of an output: what of its view is ignored, or decided here and left open by Spark."""
 
 
 @dataclass(slots=True)

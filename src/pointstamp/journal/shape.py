@@ -49,7 +49,8 @@ _DEPTH_MAX: Final = 4
 _RECURSION_MAX: Final = 20_000
 _TOLD_APART: Final = (
     *("index", "name", "kind", "inputs", "outputs", "logic"),
-    *("idle_seconds", "extra_columns"),
+    *("idle_seconds", "extra_columns", "notes"),
+    "settings",
 )
 """Fields of a node that are compared in another way; those of the second line may change freely."""
 _NEW_PLACE: Final = "start with a new checkpoint and a new output"
@@ -173,6 +174,7 @@ def operator_shape(plan: Plan, node: Node, epochs: EpochColumn | None = None) ->
         value = getattr(node, each.name)
         if each.name not in _TOLD_APART and value:
             parameters[each.name] = words.text(value)
+    parameters.update({f"setting {name}": value for name, value in node.settings.items()})
     if epochs is not None:
         parameters["epoch"] = words.text(epochs)
     return OperatorShape(parameters, words.functions)

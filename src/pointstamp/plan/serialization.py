@@ -72,7 +72,7 @@ _RECURSION_MAX: Final = 20_000
 _SHORT: Final[Mapping[str, type]] = {
     each.__name__: each
     for each in (
-        *(tree.Column, tree.Literal, tree.Call, tree.CastTo, tree.Named, tree.Choice),
+        *(tree.Column, tree.Literal, tree.Call, tree.CastTo, tree.Named, tree.Choice, tree.Lambda),
         *(Aggregate, FunctionAggregate, OrderFunction, RowFrame),
     )
 }

@@ -27,10 +27,13 @@ def explain(plan: Plan) -> str:
     lines: list[str] = []
     for name, node in plan.named(NodeKind.OUTPUT).items():
         lines.append(f"output {quoted(name)}: {schema_of_end(plan, node)}")
+        lines.extend(f"  note: {each}" for each in node.notes)
         lines.extend(_lines(plan, _above(node), 1, shown, set()))
     lines.extend(_shared_lines(plan))
     if plan.time_zone is not None or any(map(uses_time_zone, plan.nodes)):
         lines.append(f"time zone: {plan.time_zone or 'that of the Spark session, and UTC elsewhere'}")
+    settings = {words: None for node in plan.nodes for words in map("=".join, node.settings.items())}
+    lines.extend(f"setting {each}" for each in settings)
     return "\n".join(lines) + "\n"
 
 

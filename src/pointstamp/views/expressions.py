@@ -109,8 +109,7 @@ def _sql_of(expression: Any) -> SqlOfExpression:  # noqa: ANN401 - of any packag
         return _of_sqlframe(expression)
     if package == "pyspark":
         raise FlowError(
-            "ps.view was given a DataFrame of PySpark, which has a plan in Spark and no SQL text. Write it "
-            "with SQLFrame, which has the same methods, or as text: ps.sql('select ...')."
+            "ps.view takes one DataFrame of PySpark. Give several to ps.views(spark, {'name': DataFrame})."
         )
     raise FlowError(
         f"ps.view needs an expression of Ibis or a DataFrame of SQLFrame, and was given a "

@@ -208,7 +208,7 @@ class ViewsFlow:
 
 
 def _is_temporary(view: exp.Expr) -> bool:
-    """Return whether a view is no output; SqlError if it has other properties."""
+    """Return whether a view is temporary; SqlError if it has other properties."""
     properties = view.args.get("properties")
     for each in [] if properties is None else properties.expressions:
         if not isinstance(each, exp.TemporaryProperty):

@@ -1,4 +1,4 @@
-"""``ps.view``: expressions of Ibis and DataFrames of SQLFrame as views: both become text."""
+"""``ps.view``: DataFrames of PySpark by their plan, expressions of Ibis and SQLFrame by their text."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from pointstamp.dataflow import Dataflow
 from pointstamp.errors import FlowError
+from pointstamp.views.frames import Changes, is_frame, views
 
 
 def view(
@@ -14,7 +15,8 @@ def view(
     schemas: Mapping[str, str | pa.Schema] | None = None,
     /,
     *,
-    inputs: str = "",
+    inputs: Any = "",  # noqa: ANN401 - a text, or DataFrames by name
+    changes: Changes | None = None,
     name: str = "view",
     max_rounds: int = 100,
     time_zone: str | None = None,
@@ -32,8 +34,22 @@ def view(
 
     ``time_zone`` is the zone of ``Dataflow``, in which timestamps are shown and read.
 
-    A DataFrame of PySpark is refused: it has a plan in Spark and no text.
+    A DataFrame of PySpark is read by the plan that Spark's analyzer made of it, as ``ps.views`` says, with
+    ``inputs`` a mapping of DataFrames and ``changes`` how the rows of inputs change their tables:
+
+        flow = ps.view(spark.table("orders").groupBy("city").sum("price"))
     """
+    if is_frame(expression):
+        if schemas or tables or time_zone is not None:
+            raise FlowError(
+                "ps.view: a DataFrame of PySpark has its own schemas and the time zone of its session. Leave "
+                "schemas and time_zone= out."
+            )
+        return views(
+            expression.sparkSession, {"result": expression}, inputs=inputs or None, changes=changes, name=name
+        )
+    if changes is not None:
+        raise FlowError("ps.view: changes= is for DataFrames of PySpark. Declare the table in inputs=.")
     try:
         from pointstamp.views import expressions  # an extra: sqlglot is loaded by those who use it
     except ModuleNotFoundError as error:

@@ -1,0 +1,220 @@
+"""What the translation of an expression knows: columns, types, constants, lambda functions, common parts.
+
+Handlers of classes of Catalyst (``scalar_operators``, ``scalar_functions``, ``nested_functions``) are given
+it with a node. A class without a handler is rejected with its name.
+
+Catalyst has inserted all casts before, so types are found, and never guessed. Arithmetic and casts carry
+their evaluation mode (ANSI, LEGACY or TRY), which ``omissions`` has read from the plan.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final, TypeAlias
+
+import pyarrow as pa
+
+from pointstamp.errors import FlowError, PointstampError
+from pointstamp.expressions.compiling import compile_expression
+from pointstamp.expressions.tree import Column, Expression, Lambda, Literal, columns_of
+from pointstamp.spark.catalyst.session import SessionSettings
+from pointstamp.spark.catalyst.trees import TreeNode
+from pointstamp.spark.catalyst.types import arrow_type
+
+Handler: TypeAlias = "Callable[[ExpressionContext, TreeNode], Expression]"
+
+_CHANGING: Final = {
+    "CurrentTimestamp": "current_timestamp()",
+    "CurrentTimestampLike": "current_timestamp()",
+    "Now": "now()",
+    "CurrentDate": "current_date()",
+    "LocalTimestamp": "localtimestamp()",
+    "CurrentTime": "current_time()",
+    "CurrentTimeZone": "current_timezone()",
+    "CurrentUser": "current_user()",
+    "CurrentDatabase": "current_database()",
+    "CurrentCatalog": "current_catalog()",
+    "Rand": "rand()",
+    "Randn": "randn()",
+    "RandStr": "randstr()",
+    "Uniform": "uniform()",
+    "Uuid": "uuid()",
+    "Shuffle": "shuffle()",
+    "MonotonicallyIncreasingID": "monotonically_increasing_id()",
+    "SparkPartitionID": "spark_partition_id()",
+    "InputFileName": "input_file_name()",
+    "InputFileBlockStart": "input_file_block_start()",
+    "InputFileBlockLength": "input_file_block_length()",
+    "CallMethodViaReflection": "reflect()",
+    "UnixTimestampNow": "unix_timestamp()",
+}
+"""Classes that have another value each time they are evaluated, by their names in SQL."""
+
+
+class ExpressionContext:
+    """Translates expressions over attributes of Catalyst, which have names of columns here.
+
+    ``subquery`` returns the column of a scalar subquery, and ``column_of`` that of an aggregate or a window
+    function that stands in an expression; both are of the operator that the expression belongs to.
+    """
+
+    handlers: ClassVar["Mapping[str, Handler]"] = {}
+    """What each class of Catalyst is translated by."""
+
+    def __init__(
+        self,
+        attributes: Mapping[int, str],
+        session: SessionSettings,
+        subquery: Callable[[TreeNode], Expression] | None = None,
+        column_of: Callable[[TreeNode], Expression] | None = None,
+    ) -> None:
+        self._attributes = attributes
+        self.session = session
+        self._subquery = subquery
+        self._column_of = column_of
+        self.types: dict[str, pa.DataType] = {}
+        """The types of the columns seen so far."""
+        self._parameters: dict[int, str] = {}
+        self._depth = 0
+        self._shared: dict[str, Expression] = {}
+
+    def translate(self, node: TreeNode) -> Expression:
+        """Return the expression that a tree means; FlowError names what is not supported."""
+        handler = self.handlers.get(node.kind)
+        if handler is not None:
+            return handler(self, node)
+        if node.kind in _CHANGING:
+            raise FlowError(
+                f"{_CHANGING[node.kind]} changes without a change of the input, so a view of it cannot be "
+                "kept up to date. Use a column of the input in its place."
+            )
+        raise self.rejected(node, "it is not supported in an incremental view")
+
+    def all(self, nodes: Sequence[TreeNode]) -> tuple[Expression, ...]:
+        """Return the expressions of several trees."""
+        return tuple(map(self.translate, nodes))
+
+    def rejected(self, node: TreeNode, why: str) -> FlowError:
+        """Return the error that names an expression and the reason why it is rejected."""
+        return FlowError(f"{describe(node)}: {why}. Rewrite the expression, or compute it upstream.")
+
+    def type(self, given: Any, node: TreeNode) -> pa.DataType:  # noqa: ANN401 - a type in JSON
+        """Return the Arrow type of a type in JSON."""
+        return arrow_type(given, describe(node))
+
+    def type_of(self, expression: Expression) -> pa.DataType:
+        """Return the type that an expression has over the attributes seen so far."""
+        if isinstance(expression, Literal) and isinstance(expression.type, pa.DataType):
+            return expression.type
+        if isinstance(expression, Column):
+            return self.types[expression.column]
+        schema = pa.schema(list(self.types.items()))
+        return compile_expression(expression, schema, "type").type
+
+    def constant(self, node: TreeNode, words: str) -> Any:  # noqa: ANN401 - any value
+        """Return the value of a tree that is the same for every row; FlowError if it is not."""
+        found = self.constant_of(self.translate(node))
+        if found is None:
+            raise self.rejected(node, f"{words} must be a constant here")
+        return found[0]
+
+    def constant_of(self, expression: Expression) -> tuple[Any] | None:
+        """Return the value of an expression without columns, or None; the value can be None, too."""
+        if isinstance(expression, Literal) and not isinstance(expression.value, pa.Scalar):
+            return (expression.value,)
+        if any(True for _ in columns_of(expression)):
+            return None
+        try:
+            compiled = compile_expression(expression, pa.schema([]), "constant")
+            if compiled.uses_zone:
+                return None
+            return (compiled(pa.record_batch({"": pa.array([0])}))[0].as_py(),)
+        except (PointstampError, pa.ArrowException, ArithmeticError, ValueError):
+            return None
+
+    def child_constants(self, node: TreeNode, first: int, words: str) -> list[Any]:
+        """Return the values of the children from a place on, all of which must be constants."""
+        return [self.constant(child, words) for child in node.children[first:]]
+
+    # What the handlers of leaves need.
+
+    def attribute(self, node: TreeNode) -> Expression:
+        """Return the column of an attribute."""
+        number = node.fields["exprId"]["id"]
+        name = self._attributes.get(number)
+        if name is None:
+            raise self.rejected(node, f"the attribute {node.fields.get('name')}#{number} is not in the input")
+        self.types[name] = self.type(node.fields["dataType"], node)
+        return Column(name)
+
+    def parameter(self, node: TreeNode) -> Expression:
+        """Return the column of a variable of a lambda function."""
+        return Column(self._parameters[node.fields["exprId"]["id"]])
+
+    def function(self, node: TreeNode) -> Lambda:
+        """Return a lambda function; its parameters are named by their depth and place, so that names last."""
+        if node.kind != "LambdaFunction":
+            raise self.rejected(node, "a lambda function is expected here")
+        body, *variables = node.children
+        self._depth += 1
+        names = []
+        for place, variable in enumerate(variables):
+            names.append(f"@{self._depth}.{place}")
+            self._parameters[variable.fields["exprId"]["id"]] = names[-1]
+            self.types[names[-1]] = self.type(variable.fields["dataType"], variable)
+        try:
+            return Lambda(tuple(names), self.translate(body))
+        finally:
+            self._depth -= 1
+
+    def shared(self, node: TreeNode) -> Expression:
+        """Return an expression over common expressions, each of which takes the place of its references."""
+        body, *definitions = node.children
+        outer = self._shared
+        self._shared = dict(outer)
+        try:
+            for definition in definitions:
+                value = self.translate(definition.children[0])
+                self._shared[self.identity(definition)] = value
+            return self.translate(body)
+        finally:
+            self._shared = outer
+
+    def reference(self, node: TreeNode) -> Expression:
+        """Return the common expression that a reference means."""
+        return self._shared[self.identity(node)]
+
+    def identity(self, node: TreeNode) -> str:
+        """Return the identity of a common expression."""
+        found = node.fields["id"]
+        if found is None:
+            raise self.rejected(node, "the plan was not completed, so its identity is not known")
+        return str(found)
+
+    def subquery(self, node: TreeNode) -> Expression:
+        """Return the column that holds the value of a scalar subquery."""
+        if self._subquery is None:
+            raise self.rejected(node, "a subquery is not supported here")
+        return self._subquery(node)
+
+    def column_of(self, node: TreeNode) -> Expression:
+        """Return the column that holds the value of an aggregate or of a window function."""
+        if self._column_of is None:
+            raise self.rejected(node, "it cannot stand here")
+        return self._column_of(node)
+
+
+def describe(node: TreeNode) -> str:
+    """Return a tree as text that resembles SQL.
+
+    >>> from pointstamp.spark.catalyst.trees import parse
+    >>> describe(parse('[{"class": "a.Not", "num-children": 1}, {"class": "a.Rand", "num-children": 0}]'))
+    'Not(Rand())'
+    """
+    fields = node.fields
+    if node.kind == "Literal":
+        return "null" if fields["value"] is None else str(fields["value"])
+    if node.kind in ("AttributeReference", "NamedLambdaVariable", "Alias"):
+        return str(fields["name"])
+    name = fields.get("functionName", node.kind)
+    if node.kind == "PythonUDF":
+        name = fields.get("name", node.kind)
+    return f"{name}({', '.join(map(describe, node.children))})"

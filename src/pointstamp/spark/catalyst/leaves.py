@@ -1,0 +1,163 @@
+"""Leaves of plans: which table each is, by what name, and the rows of those that are constants.
+
+A table has the name of the temporary view that is directly over it, of its table in a catalog, or of its
+path. A leaf without any of them has the name under which ``inputs=`` gives a DataFrame with the same leaf.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from pointstamp.errors import SqlError
+from pointstamp.plan.logical import Scan, ScanKind
+from pointstamp.spark.catalyst.relation import schema_of
+from pointstamp.spark.catalyst.session import SessionSettings
+from pointstamp.spark.catalyst.trees import PlanNode
+
+_CHANGES: Final = ("weight", "operation", "key", "order", "deleted")
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A table that a view reads."""
+
+    name: str
+    scan: Scan
+    jvm: Any
+    """The leaf of the plan in the JVM."""
+
+    @property
+    def columns(self) -> list[str]:
+        """Return the columns of its rows."""
+        return list(self.scan.schema.names)
+
+
+class Leaves:
+    """The tables of some views, each once."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        inputs: Mapping[str, DataFrame],
+        changes: Mapping[str, str | Mapping[str, Any]],
+    ) -> None:
+        self._spark = spark
+        self._changes = dict(changes)
+        self._given = {name: self._only_leaf(name, frame) for name, frame in inputs.items()}
+        self.found: dict[str, Leaf] = {}
+
+    def _only_leaf(self, name: str, frame: DataFrame) -> Any:  # noqa: ANN401 - a leaf of the JVM
+        leaves = frame._jdf.queryExecution().analyzed().collectLeaves()  # noqa: SLF001 - the one way
+        if leaves.size() != 1:
+            raise SqlError(
+                f"inputs: the DataFrame of '{name}' reads {leaves.size()} tables. Give one that is a table."
+            )
+        return leaves.apply(0)
+
+    def leaf(self, node: PlanNode, jvm: Any, view_name: str | None) -> Leaf:  # noqa: ANN401
+        """Return the table that a leaf of a plan is."""
+        name = self._name(node, jvm, view_name)
+        known = self.found.get(name)
+        if known is None:
+            known = Leaf(name, self._scan(name, schema_of(node.fields["output"])), jvm)
+            self.found[name] = known
+        elif not known.jvm.sameResult(jvm):
+            raise SqlError(
+                f"two tables are called '{name}'. Give one of them another name with "
+                "createOrReplaceTempView, or in inputs=."
+            )
+        return known
+
+    def check_unused(self) -> None:
+        """Reject names in ``inputs=`` and ``changes=`` that no view reads."""
+        for option, names in (("inputs", self._given), ("changes", self._changes)):
+            for name in names:
+                if name not in self.found:
+                    raise SqlError(
+                        f"{option}: no view reads a table '{name}'. They read {', '.join(self.found)}."
+                    )
+
+    def _name(self, node: PlanNode, jvm: Any, view_name: str | None) -> str:  # noqa: ANN401
+        for name, given in self._given.items():
+            if given.sameResult(jvm):
+                return name
+        if view_name is not None:
+            return view_name
+        if node.kind in ("LogicalRelation", "HiveTableRelation"):
+            table = node.fields.get("catalogTable") or node.fields.get("tableMeta")
+            if table:
+                return str(table["identifier"]["table"])
+            paths = jvm.relation().location().rootPaths()
+            return PurePosixPath(str(paths.apply(0).getName())).name.split(".")[0]
+        if node.kind.startswith("DataSourceV2"):
+            return str(jvm.identifier().get().name())
+        columns = ", ".join(each.fields["name"] for each in node.fields["output"])
+        raise SqlError(
+            f"the table with the columns {columns} has no name. Call createOrReplaceTempView('name') before "
+            "the view is defined and read spark.table('name'), or give inputs={'name': DataFrame}."
+        )
+
+    def _scan(self, name: str, schema: pa.Schema) -> Scan:
+        given = self._changes.get(name)
+        if given is None:
+            return Scan(name, schema)
+        said: dict[str, Any] = {"weight": given} if isinstance(given, str) else dict(given)
+        if unknown := [each for each in said if each not in _CHANGES]:
+            raise SqlError(
+                f"changes of '{name}': there is no '{unknown[0]}'. There are {', '.join(_CHANGES)}."
+            )
+        if "key" in said:
+            keys = (said["key"],) if isinstance(said["key"], str) else tuple(said["key"])
+            marker, declared = said.get("deleted"), schema
+            if marker is not None:
+                declared = schema.append(pa.field(_new(name, schema, marker), pa.bool_()))
+            return Scan(name, declared, "upserts", marker, keys, said.get("order"))
+        kind: ScanKind = "weights" if "weight" in said else "operations"
+        marker = said["weight"] if "weight" in said else said["operation"]
+        column_type = pa.int64() if kind == "weights" else pa.string()
+        return Scan(name, schema.append(pa.field(_new(name, schema, marker), column_type)), kind, marker)
+
+    # Constants.
+
+    def local_rows(self, jvm: Any, schema: pa.Schema) -> pa.RecordBatch:  # noqa: ANN401
+        """Return the rows that are part of the plan itself."""
+        sql = self._spark.sparkContext._jvm.org.apache.spark.sql  # noqa: SLF001
+        frame = DataFrame(sql.classic.Dataset.ofRows(self._spark._jsparkSession, jvm), self._spark)  # noqa: SLF001
+        renamed = frame.toDF(*(f"column{place}" for place in range(len(schema)))) if len(schema) else frame
+        rows = renamed.toArrow().combine_chunks()
+        plain = [
+            pa.concat_arrays(each.chunks).cast(kind) if each.num_chunks else pa.array([], kind)
+            for each, kind in zip(rows.columns, schema.types, strict=True)
+        ]
+        if not plain:
+            return pa.RecordBatch.from_pydict({"one": pa.array([True] * rows.num_rows)})
+        names = [f"column{place}" for place in range(len(plain))]
+        return pa.RecordBatch.from_arrays(plain, names=names)
+
+    def check_settings(self, jvm: Any, session: SessionSettings) -> None:  # noqa: ANN401 - a view in the JVM
+        """Reject a view that was created under settings other than those of the session."""
+        found = jvm.desc().viewSQLConfigs()
+        for setting, own in (
+            ("spark.sql.ansi.enabled", str(session.ansi).lower()),
+            ("spark.sql.caseSensitive", str(session.case_sensitive).lower()),
+            ("spark.sql.session.timeZone", session.time_zone),
+        ):
+            said = found.get(setting)
+            if said.isDefined() and str(said.get()) != own:
+                name = jvm.desc().identifier().table()
+                raise SqlError(
+                    f"view '{name}' was created with {setting}={said.get()}, and the session has {own}. "
+                    "Create it again in this session."
+                )
+
+
+def _new(table: str, schema: pa.Schema, name: str) -> str:
+    if name in schema.names:
+        raise SqlError(
+            f"changes of '{table}': '{name}' is a column of the table. Name a column that only changes have."
+        )
+    return name

@@ -1,0 +1,181 @@
+"""The plan of a DataFrame: Spark's analyzed plan, with chosen rules of Catalyst applied one by one.
+
+The optimized plan is the wrong contract for a view that lives for months: it has ``current_timestamp()`` as
+a literal, several ``count(distinct ...)`` as an Expand, common table expressions once for each use, and an
+order of joins that depends on statistics. The rules below are those that remove what only Catalyst can remove
+(correlated subqueries, functions that stand for others) and those that move conditions to where their
+columns are; none of them looks at data, at statistics or at the clock.
+
+JSON loses some of what a plan has (``omissions``); the values of a pivot, and which keys are session windows,
+are added to it here.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pyspark.errors import PySparkException
+
+from pointstamp.errors import SqlError
+from pointstamp.spark.catalyst.omissions import complete
+from pointstamp.spark.catalyst.trees import ExpressionNode, PlanNode, TreeNode, parse
+
+_ANALYSIS: Final = "org.apache.spark.sql.catalyst.analysis"
+_OPTIMIZER: Final = "org.apache.spark.sql.catalyst.optimizer"
+
+RULES: Final = (
+    f"{_ANALYSIS}.EliminateSubqueryAliases",
+    f"{_OPTIMIZER}.ReplaceExpressions",
+    f"{_OPTIMIZER}.RewriteWithExpression",
+    f"{_OPTIMIZER}.RewriteNonCorrelatedExists",
+    f"{_OPTIMIZER}.PullOutGroupingExpressions",
+    f"{_OPTIMIZER}.BooleanSimplification",
+    f"{_OPTIMIZER}.PullupCorrelatedPredicates",
+    f"{_OPTIMIZER}.RewriteLateralSubquery",
+    f"{_OPTIMIZER}.RewriteCorrelatedScalarSubquery",
+    f"{_OPTIMIZER}.RewritePredicateSubquery",
+    f"{_OPTIMIZER}.PushDownPredicates",
+    f"{_OPTIMIZER}.ReorderJoin",
+    f"{_OPTIMIZER}.ColumnPruning",
+)
+"""Scala objects, in the order in which they are applied."""
+
+_PASSES_MAX: Final = 20
+
+
+class CatalystRules:
+    """The rules as objects of the JVM of a session."""
+
+    def __init__(self, spark: Any) -> None:  # noqa: ANN401 - a classic session
+        self._jvm = spark.sparkContext._jvm  # noqa: SLF001 - the one way to the JVM
+        self._rules = [self._rule(name) for name in RULES]
+
+    def _rule(self, name: str) -> Any:  # noqa: ANN401 - a Scala object
+        try:
+            loader = self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+            self._jvm.java.lang.Class.forName(f"{name}$", True, loader)
+        except Exception as error:
+            version = self._jvm.org.apache.spark.package.SPARK_VERSION
+            raise SqlError(
+                f"Spark {version} has no rule {name}, which views of DataFrames need. Use a Spark version "
+                "that pointstamp supports."
+            ) from error
+        package, _, simple = name.rpartition(".")
+        holder = self._jvm
+        for part in [*package.split("."), f"{simple}$"]:
+            holder = getattr(holder, part)
+        return getattr(holder, "MODULE$")
+
+    def prepare(self, analyzed: Any) -> "PreparedPlan":  # noqa: ANN401 - a plan of the JVM
+        """Return an analyzed plan without what the rules remove."""
+        plan = analyzed
+        for _ in range(_PASSES_MAX):
+            changed = plan
+            for rule in self._rules:
+                changed = rule.apply(changed)
+            if changed.fastEquals(plan):
+                break
+            plan = changed
+        return PreparedPlan(self, plan)
+
+
+class PreparedPlan:
+    """A plan as a tree, and where each of its nodes is in the JVM."""
+
+    def __init__(self, rules: CatalystRules, plan: Any) -> None:  # noqa: ANN401 - a plan of the JVM
+        parsed = parse(plan.toJSON())
+        _add_projections(plan, parsed)
+        self.tree = complete(plan, parsed)
+        self._plans: dict[int, tuple[Any, tuple[int, ...]]] = {}
+        self._index(rules, plan, self.tree)
+
+    def jvm_node(self, node: PlanNode) -> Any:  # noqa: ANN401 - a node of the JVM
+        """Return the JVM's node of a node of this plan or of one of its subqueries."""
+        found, path = self._plans[id(node)]
+        for place in path:
+            found = found.children().apply(place)
+        return found
+
+    def _index(self, rules: CatalystRules, plan: Any, tree: PlanNode) -> None:  # noqa: ANN401
+        waiting: list[tuple[PlanNode, tuple[int, ...]]] = [(tree, ())]
+        while waiting:
+            node, path = waiting.pop()
+            self._plans[id(node)] = (plan, path)
+            waiting.extend((child, (*path, place)) for place, child in enumerate(node.children))
+            own = list(_own_expressions(node))
+            if node.kind == "Aggregate":
+                self._mark_sessions(node)
+            if node.kind == "Generate":
+                places = self.jvm_node(node).unrequiredChildIndex()
+                node.fields["unrequiredChildIndex"] = [  # type: ignore[index]
+                    places.apply(place) for place in range(places.size())
+                ]
+            if any(each.kind == "PivotFirst" for root in own for each in walk(root)):
+                expressions = self.jvm_node(node).expressions()
+                for place, root in enumerate(own):
+                    _add_pivot_values(expressions.apply(place), root)
+            subqueries = [each for root in own for each in walk(root) if "plan" in each.fields]
+            if subqueries:
+                plans = self.jvm_node(node).subqueries()
+                assert plans.size() == len(subqueries), f"{node.kind} has other subqueries in its JSON"
+                for place, each in enumerate(subqueries):
+                    inner = rules.prepare(plans.apply(place))
+                    self._plans.update(inner._plans)  # noqa: SLF001 - one of its own kind
+                    each.fields["plan"] = inner.tree  # type: ignore[index]
+
+    def _mark_sessions(self, node: PlanNode) -> None:
+        """Say of grouping keys that are session windows that they are: JSON leaves their metadata out."""
+        for place, each in enumerate(node.fields["groupingExpressions"]):
+            if each.kind == "AttributeReference" and isinstance(each.fields["dataType"], dict):
+                key = self.jvm_node(node).groupingExpressions().apply(place)
+                each.fields["is_session"] = bool(key.metadata().contains("spark.sessionWindow"))
+
+
+def analyzed_plan(frame: Any) -> Any:  # noqa: ANN401 - a DataFrame, and a plan of the JVM
+    """Return the analyzed plan of a DataFrame of a classic session."""
+    try:
+        return frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - the one way to the plan
+    except PySparkException as error:
+        raise SqlError(f"Spark cannot analyze the DataFrame: {error}") from error
+
+
+def walk(root: TreeNode) -> Iterator[TreeNode]:
+    """Yield a node and all below it in pre-order; not the plans of subqueries."""
+    yield root
+    for child in root.children:
+        yield from walk(child)
+
+
+def _own_expressions(node: PlanNode) -> Iterator[ExpressionNode]:
+    """Yield the expressions among the fields of a node, in the order of ``QueryPlan.expressions``."""
+    waiting = list(node.fields.values())[::-1]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, TreeNode):
+            yield value
+        elif isinstance(value, list):
+            waiting.extend(value[::-1])
+
+
+def _add_projections(plan: Any, node: PlanNode) -> None:  # noqa: ANN401 - a plan of the JVM
+    """Read the projections of an Expand from the plan where its JSON has none."""
+    if not any(each.kind == "Expand" for each in walk(node)):
+        return
+    if node.kind == "Expand" and node.fields["projections"] is None:
+        found = plan.projections()
+        node.fields["projections"] = [  # type: ignore[index]
+            [parse(each.apply(place).toJSON()) for place in range(each.size())]
+            for each in (found.apply(number) for number in range(found.size()))
+        ]
+    for place, child in enumerate(node.children):
+        _add_projections(plan.children().apply(place), child)
+
+
+def _add_pivot_values(expression: Any, node: ExpressionNode) -> None:  # noqa: ANN401 - of the JVM
+    if node.kind == "PivotFirst":
+        values = expression.pivotColumnValues()
+        found = [values.apply(place) for place in range(values.size())]
+        node.fields["pivotColumnValues"] = [  # type: ignore[index]
+            None if each is None else each if isinstance(each, int) else each.toString() for each in found
+        ]
+    for place, child in enumerate(node.children):
+        _add_pivot_values(expression.children().apply(place), child)

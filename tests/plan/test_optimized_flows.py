@@ -1,0 +1,33 @@
+"""A flow whose plan a rule has changed runs what the rule made, and gives the same tables."""
+
+import pytest
+
+import pointstamp as ps
+from pointstamp.plan import optimizing
+from support.table_queries import put_out
+
+ROWS = [
+    [{"k": 1, "n": 5, "note": "a", "w": 1}, {"k": 2, "n": 50, "note": "b", "w": 1}],
+    [{"k": 1, "n": 5, "note": "a", "w": -1}, {"k": 1, "n": 70, "note": "c", "w": 1}],
+]
+
+
+def _flow(*, is_optimized: bool) -> ps.Dataflow:
+    flow = ps.Dataflow("sums", optimize=is_optimized)
+    rows = flow.input("rows", "k long, n long, note string, w long").running(weight="w")
+    flow.output("sums", rows.filter(ps.col("n") > 1).reduce("k", total=ps.sum("n")))
+    return flow
+
+
+def test_rules_change_the_plan_that_runs_and_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pointstamp.dataflow.record.RULES", [])
+    as_written = [each.name for each in _flow(is_optimized=True).plan.nodes]
+    monkeypatch.setattr("pointstamp.dataflow.record.RULES", list(optimizing.ALL))
+    changed, plain = _flow(is_optimized=True), _flow(is_optimized=False)
+    assert [each.name for each in plain.plan.nodes] == as_written
+    assert changed.plan is changed.plan
+    assert [each.name for each in changed.plan.nodes] != as_written
+    one, other = (put_out(each.run_local(rows=ROWS)["sums"], 2) for each in (changed, plain))
+    assert one == other
+    monkeypatch.setenv(optimizing.SWITCH, "off")
+    assert [each.name for each in _flow(is_optimized=True).plan.nodes] == as_written

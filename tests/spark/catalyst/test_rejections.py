@@ -1,0 +1,92 @@
+"""What cannot be kept up to date is rejected when a view is defined, by the name of what it is."""
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as PySpark's users call it
+
+import pointstamp as ps
+from pointstamp.errors import FlowError, PointstampError, RecoveryError, SqlError
+from support.view_answers import register
+
+REJECTED = {
+    "select id from orders where at > current_timestamp()": "current_timestamp",
+    "select id, current_date() as today from orders": "current_date",
+    "select id, now() as t from orders": r"now\(\)",
+    "select id, rand() as r from orders": "rand",
+    "select id, uuid() as u from orders": "uuid",
+    "select id, monotonically_increasing_id() as m from orders": "monotonically_increasing_id",
+    "select a.id, b.id from orders a join orders b on a.city = b.city": "has the column 'id' twice",
+    "select id from orders tablesample (10 percent)": "Sample",
+    "select explode(map('a', id)) from orders": "Explode .* of a column of type map",
+    "select session_window(at, '1 minute') w, city, count(*) from orders group by rollup(1, 2)": "session",
+    "select id as `__row` from orders": "'__row'",
+    "select 1 as one": "reads no table",
+    "select nothing from orders": "Spark cannot analyze the text",
+}
+
+
+@pytest.fixture(autouse=True)
+def tables(spark: SparkSession) -> None:
+    orders = spark.createDataFrame([], "id long, city string, at timestamp")
+    orders.createOrReplaceTempView("orders")
+
+
+@pytest.mark.parametrize("text", REJECTED)
+def test_a_text_is_rejected_by_name(spark: SparkSession, text: str) -> None:
+    with pytest.raises(PointstampError, match=REJECTED[text]):
+        ps.views(spark, {"v": text})
+
+
+def test_the_view_is_named(spark: SparkSession) -> None:
+    with pytest.raises(SqlError, match="view 'second': "):
+        ps.views(spark, {"first": "table orders", "second": "select rand() as r, id from orders"})
+
+
+def test_a_table_without_a_name_says_how_it_gets_one(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([(1, "a")], "id long, city string")
+    with pytest.raises(SqlError, match=r"columns id, city has no name. Call createOrReplaceTempView"):
+        ps.view(frame.groupBy("city").count())
+    flow = ps.view(frame.groupBy("city").count(), inputs={"people": frame})
+    assert "people" in flow.describe()
+
+
+def test_options_that_no_view_reads_are_rejected(spark: SparkSession) -> None:
+    with pytest.raises(SqlError, match=r"changes: no view reads a table 'orderz'. They read orders."):
+        ps.views(spark, {"v": "table orders"}, changes={"orderz": "w"})
+    with pytest.raises(SqlError, match="there is no 'wait'"):
+        ps.views(spark, {"v": "table orders"}, changes={"orders": {"wait": "w"}})
+    with pytest.raises(SqlError, match="'id' is a column of the table"):
+        ps.views(spark, {"v": "table orders"}, changes={"orders": "id"})
+
+
+def test_what_is_no_query_is_rejected(spark: SparkSession) -> None:
+    with pytest.raises(FlowError, match="view 'v' must be a DataFrame or a text in Spark's SQL, got int"):
+        ps.views(spark, {"v": 1})  # type: ignore[dict-item]
+    with pytest.raises(FlowError, match="needs at least one view"):
+        ps.views(spark, {})
+
+
+def test_a_restart_with_other_settings_names_the_setting(spark: SparkSession, tmp_path: object) -> None:
+    rows = pa.table({"id": [1], "city": ["Rome"], "at": pa.array([0], pa.timestamp("us", tz="UTC"))})
+    text = "select city, count(*) as n from orders group by city"
+    places = {"checkpoint": f"{tmp_path}/checkpoint", "output": f"{tmp_path}/output", "available_now": True}
+    query = ps.views(spark, {"v": text}).start_local({"orders": [rows]}, **places)  # type: ignore[arg-type]
+    query.awaitTermination()
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        register(spark, {"orders": rows.slice(0, 0)})
+        other = ps.views(spark, {"v": text})
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", "true")
+    with pytest.raises(RecoveryError, match=r"spark\.sql\.ansi\.enabled"):
+        other.start_local({"orders": [rows]}, **places).awaitTermination()  # type: ignore[arg-type]
+
+
+def test_functions_of_python_and_streams_are_rejected(spark: SparkSession) -> None:
+    twice = F.udf(lambda number: number * 2, "long")
+    with pytest.raises(SqlError, match="lambda"):
+        ps.view(spark.table("orders").select(twice("id").alias("twice")))
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(SqlError, match="is a stream"):
+        ps.view(stream.groupBy("value").count())

@@ -1,0 +1,61 @@
+"""Expressions that only Catalyst's trees are read of, over the columns of the grid; and the modes they are in."""
+# ruff: noqa: E501 - what belongs together stands in one line
+
+from typing import Final
+
+from support.catalyst_answers import Question
+from support.spark_grid import BERLIN, KATHMANDU, ST_JOHNS
+
+_TRIED: Final = [
+    *("try_add(i, i2)", "try_add(l, l2)", "try_add(e, e2)", "try_add(x, x2)", "try_add(a, i2)", "try_subtract(i, i2)", "try_subtract(l, l2)", "try_subtract(e, e2)"),
+    *("try_multiply(i, i2)", "try_multiply(l, l2)", "try_multiply(e, e2)", "try_divide(e, e2)", "try_divide(i, i2)", "try_mod(l, l2)", "try_add(y, y)", "try_multiply(h, h)"),
+    *("pmod(i, i2)", "pmod(l, l2)", "pmod(x, x2)", "pmod(d, d2)", "pmod(y, y)", "pmod(h, 7Y)", "pmod(e, e2)", "try_cast(n as int) + 1", "try_cast(x as decimal(5,1))"),
+    *("try_to_timestamp(g)", "try_to_timestamp(g, 'yyyy-MM-dd')", "try_element_at(li, q)", "cast(n as double)", "try_add(i, 1 / i2)"),
+]  # fmt: skip
+
+_LEGACY: Final = [
+    *("i + i2", "i - i2", "i * i2", "l * l2", "y + y", "h * h", "-i", "-l", "abs(i)", "abs(l)", "abs(y)", "i / i2", "l div l2", "i % i2", "d / d2", "e * e2", "e + e2", "d % d2", "x / x2", "x % x2"),
+    *("pmod(i, i2)", "pmod(d, d2)", "pmod(x, x2)", "cast(n as int)", "cast(n as long)", "cast(n as byte)", "cast(n as double)", "cast(n as decimal(10,2))", "cast(m as boolean)", "cast(g as date)", "cast(g as timestamp)"),
+    *("cast(x as int)", "cast(x as long)", "cast(x as byte)", "cast(x as short)", "cast(f as int)", "cast(l as int)", "cast(l as byte)", "cast(i as short)", "cast(d as int)", "cast(e as int)", "cast(e as byte)", "cast(d as decimal(3,1))", "cast(x as decimal(5,1))"),
+    *("cast(t as int)", "cast(t as byte)", "cast(b as int)", "cast(x as timestamp)", "cast(a as int)", "cast(a as boolean)", "s || i2", "i + n", "x > n", "n = 1", "element_at(li, q)", "li[q]", "mi['a']"),
+    *("round(x, 2)", "round(d, 1)", "date_add(a, i2)", "to_timestamp(g, 'yyyy-MM-dd')", "make_date(i, i2, 1)", "conv(n, 10, 16)", "elt(q, s, s2)", "unix_timestamp(g, 'yyyy-MM-dd')", "next_day(a, s2)", "cast(i as string)"),
+]  # fmt: skip
+
+_NUMBERS: Final = [
+    *(f"{each}(x)" for each in ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "cot", "sec", "csc", "cbrt", "expm1", "log1p", "rint", "degrees", "radians")),
+    *("atan2(x, x2)", "hypot(x, x2)", "e()", "factorial(q)", "factorial(i)", "bin(l)", "bin(i)", "conv(n, 10, 16)", "conv(n, 16, 10)", "conv(n, 36, -2)", "conv(n, 10, -10)", "conv(s, 37, 10)", "hex(l)", "hex(i)", "hex(s)", "hex(j)", "unhex(n)", "unhex(s)"),
+    *("i & i2", "l | l2", "i ^ i2", "~i", "~y", "y & y", "bit_count(l)", "bit_count(i)", "bit_count(b)", "bit_get(i, q)", "getbit(l, 3)", "shiftleft(i, q)", "shiftright(l, q)", "shiftrightunsigned(i, q)", "shiftleft(l, i2)", "i << 3", "l >>> 60"),
+    *("bround(x)", "bround(x, 2)", "bround(d)", "bround(d, 1)", "bround(i)", "bround(f, 1)", "width_bucket(x, -1, 3, 5)", "width_bucket(x, 3D, x2, 4)", "ceil(x, 1)", "floor(d, 1)", "nanvl(x, x2)", "positive(x)", "x <=> x2", "greatest(x, x2, 1)", "least(f, f2)"),
+    *("hash(i)", "hash(l, s)", "hash(x)", "hash(f)", "hash(d, e)", "hash(a, t, z)", "hash(b, y, h)", "hash(j)", "hash(li, ls)", "hash(st)", "hash(s)", "xxhash64(i)", "xxhash64(l, s)", "xxhash64(x, f)", "xxhash64(d, e)", "xxhash64(repeat(s, 7))", "xxhash64(j, st)", "hash(repeat(s, 5))"),
+    *("md5(s)", "sha1(s)", "sha(s)", "sha2(s, 256)", "sha2(s, 224)", "sha2(s, q)", "crc32(s)", "base64(j)", "base64(s)", "base64(repeat(s, 30))", "unbase64(base64(s))", "encode(s, 'UTF-8')", "encode(s2, 'UTF-16')", "decode(j, 'UTF-8')", "encode(s, 'utf-16le')"),
+]  # fmt: skip
+
+_TEXTS: Final = [
+    *("substring(s, q, 2)", "substring(s, q)", "substr(s, -3, q)", "left(s, q)", "right(s, q)", "substring(j, 2)", "substring(j, -2, q)", "lpad(s, q, 'xy')", "rpad(s, q, s2)", "lpad(j, 5)", "repeat(s, q)", "translate(s, 'abß', 'xy')", "translate(s, 'aa', 'xy')", "translate(s, s2, 'z')"),
+    *("substring_index(s, ',', q)", "substring_index(s, 'a', 2)", "substring_index(s, 'a', -2)", "substring_index(s, 'aa', -1)", "substring_index(s, '', 1)", "substring_index(s, s2, -1)", "overlay(s placing 'XY' from 2)", "overlay(s, s2, q)", "overlay(s, 'z', 2, 0)", "overlay(j, j, 1, 1)"),
+    *("find_in_set(s2, 'b,,a')", "find_in_set('a', s)", "levenshtein(s, s2)", "levenshtein(s, s2, 1)", "soundex(s)", "soundex('Tymczak')", "soundex('Pfister')", "chr(l)", "char(i)", "ascii(s)", "mask(s)", "mask(s, 'Q', 'q', 'd', 'o')", "mask(s, null)", "space(q)", "elt(2, s, s2)", "instr(s, 'a')", "locate(s2, s)", "locate('a', s, q)", "position(s2, s)"),
+    *("s like s2", "s like 'a%'", "s like '%!%_' escape '!'", "s like '%\\\\%%'", "s like all ('a%', '%c')", "s like any ('%b%', 'x%')", "s not like all ('a%', '%c')", "s not like any ('a%', '%c')", "s ilike '%SS%'", "startswith(s, s2)", "endswith(s, s2)", "contains(s, s2)", "replace(s, s2, '-')", "trim(both s2 from s)", "btrim(s, 'a ')", "trim(leading s2 from s)", "trim(trailing s2 from s)", "split_part(s, s2, 2)", "contains(j, j)", "startswith(j, x'61')", "endswith(j, x'63')", "luhn_check(n)", "luhn_check('79927398713')", "is_valid_utf8(s)", "validate_utf8(s)", "make_valid_utf8(s)", "format_string('%s-%5d|%%', s, q)", "format_string('%-4s|%s', s2, l2)", "printf('%03d', q)", "decode(q, 1, 'one', null, 'none', 'more')", "decode(null, 6, 'Spark', NULL, 'SQL', 4, 'rocks')", "hmac(j, j)", "to_binary(n, 'hex')", "try_to_binary(n, 'hex')"),
+    *("bit_length(s)", "octet_length(s)", "bit_length(j)", "length(j)", "reverse(li)", "concat(j, j)", "concat(li, li2)", "concat_ws(s2, s, w)", "concat_ws(',', w, s2)", "split(s, 'a', 2)", "split(s, 'ab*')", "split(s, ',', 1)", "url_encode(s)", "url_decode(url_encode(s))", "url_decode(s)", "typeof(s)"),
+    *("s rlike '^[a-z]+$'", "s rlike '(?i)ABC'", "s rlike '\\\\w+'", "s rlike 'b|,$'", "s rlike '\\\\p{Lower}'", "s rlike '.b.'", "regexp_extract(s, '(a)(b)?', 2)", "regexp_extract_all(s, '[a-z]', 0)", "regexp_extract_all(s, '([a-z])([0-9])', 2)", "regexp_count(s, 'a')", "regexp_count(s, 'b+')", "regexp_instr(s, '[,0-9]')", "regexp_replace(s, 'a', '-', 2)", "regexp_replace(s, '(.)', '$1$1')", "regexp_replace(s, 'a$', '!')"),
+]  # fmt: skip
+
+_TIME: Final = [
+    *("weekday(a)", "dayname(a)", "monthname(a)", "last_day(a)", "next_day(a, 'tu')", "next_day(a, 'FRIDAY')", "make_date(q + 2000, q, q)", "make_date(2024, 2, 29)", "unix_date(a)", "date_from_unix_date(i)", "months_between(t, t2)", "months_between(a, a2)", "months_between(t, t2, false)", "add_months(a, q)", "a + interval 1 month", "a - interval 13 months", "t + interval 1 year", "z - interval '1-2' year to month"),
+    *("make_timestamp(2024, 3, 31, q, 30, 1.5)", "make_timestamp(2024, 10, 27, 2, 30, 60)", "make_timestamp_ntz(2024, 2, q, 1, 2, 3.123456)", "try_make_timestamp(2024, q, 1, 1, 1, 1)", "make_timestamp(2024, 3, 1, 1, 1, 1, 'Asia/Tokyo')", "timestampdiff(MONTH, t, t2)", "timestampdiff(YEAR, t, t2)", "timestampdiff(HOUR, t, t2)", "timestampdiff(QUARTER, z, t2)", "timestampdiff(WEEK, t2, t)", "timestampdiff(SECOND, t, t2)", "timestampdiff(MICROSECOND, t, z)"),
+    *("timestamp_millis(l)", "timestamp_micros(l)", "timestamp_seconds(i)", "unix_seconds(t)", "interval 1 day * q", "t + interval 2 hours * q", "timestampadd(HOUR, q, t)", "timestampadd(MONTH, -3, z)", "timestampadd(WEEK, q, t)", "extract(day from t - t2)", "extract(hour from t - t2)", "extract(minute from t - t2)", "extract(second from t - t2)", "a + interval 1 day", "date_trunc('decade', t)", "to_unix_timestamp(g)", "unix_timestamp(a)", "unix_millis(t)", "unix_micros(t)", "extract(second from t)", "date_part('dow', t)", "extract(week from a)", "date_trunc('quarter', t)", "trunc(a, 'MM')", "from_unixtime(i)", "from_unixtime(l2, 'yyyy')", "to_date(g, 'yyyy-MM-dd')", "a + 3", "3 + a", "a - 3", "a - a2", "t - t2", "t + interval 36 hours", "t - interval 1 day", "z + interval 90 minutes", "date_add(a, q)", "convert_timezone('Asia/Tokyo', z)", "to_utc_timestamp(t, 'Asia/Tokyo')", "cast(a as timestamp)", "hour(t)", "t > '2024-01-01'", "make_dt_interval(q, 1, 2, 3.5)", "t + make_dt_interval(q, 1)"),
+]  # fmt: skip
+
+_NESTED: Final = [
+    *("array(i, i2)", "array()", "array(s, null)", "size(li)", "size(mi)", "cardinality(w)", "array_size(li)", "array_contains(li, 3)", "array_contains(lx, double('NaN'))", "array_contains(w, 'a')", "array_position(li, 3)", "array_remove(li, 3)", "array_distinct(li)", "array_distinct(w)", "array_union(li, li2)", "array_intersect(li, li2)", "array_except(li, li2)", "arrays_overlap(li, li2)", "array_max(li)", "array_min(lx)", "array_max(lx)", "array_max(ll)", "array_max(w)"),
+    *("array_join(w, '-')", "array_join(w, ',', '?')", "array_sort(li)", "array_sort(lx)", "array_sort(w)", "sort_array(li)", "sort_array(li, false)", "sort_array(lx)", "sort_array(ls)", "slice(li, q, 2)", "slice(li, -2, 1)", "slice(li, 1, q)", "flatten(ll)", "array_repeat(i2, 2)", "array_repeat(s2, q)", "array_insert(li, q, 9)", "array_append(li, 4)", "array_prepend(li, null)", "array_compact(li)", "sequence(q, 4)", "sequence(1, q, 2)", "sequence(5, q)", "element_at(li, q)", "element_at(li, 1)", "li[q]", "li[0]", "get(li, q)", "ll[0][0]", "reverse(w)"),
+    *("to_json(st)", "to_json(ls)", "to_json(mi)", "to_json(named_struct('u1', lx, 'u5', b))", "to_json(named_struct('u2', s))", "to_json(named_struct('u3', e, 'u6', q))", "to_json(named_struct('u4', f))", "to_json(named_struct('u1', x))", "to_json(array(s))", "to_json(struct(q, s2), map('ignoreNullFields', 'false'))", "arrays_zip(li, li2)", "arrays_zip(w, li)", "element_at(mi, 'a')", "mi['b']", "map('a', i2)", "map(q, s2)", "map_keys(mi)", "map_values(mi)", "map_entries(mi)", "map_concat(mi, map('zz', q))", "map_concat(mi)", "map_from_arrays(array('x', 'y'), array(q, 2))", "map_from_arrays(w, li)", "map_from_entries(map_entries(mi))", "map_contains_key(mi, 'a')", "str_to_map('a:1,b:2', ',', ':')", "str_to_map(s2, ',', ':')", "st.p1", "st.p2", "ls.p1", "named_struct('u1', i2, 'u2', s2)", "struct(q, s2)", "st = named_struct('p1', 1, 'p2', 'x')", "li = li2", "li < li2", "st <=> st"),
+    *("transform(li, _v -> _v + 1)", "transform(li, (_v, _n) -> _v * _n)", "transform(li, _v -> _v + q)", "transform(ll, _v -> size(_v))", "transform(ll, _v -> transform(_v, _u -> _u + size(_v)))", "filter(li, _v -> _v > 1)", "filter(w, _v -> _v is null)", "filter(li, (_v, _n) -> _n > 0)", "exists(li, _v -> _v > 2)", "exists(li, _v -> _v is null)", "forall(li, _v -> _v > 0)", "forall(lx, _v -> _v is not null)", "aggregate(li, 0, (_c, _v) -> _c + _v)", "aggregate(li, q, (_c, _v) -> _c + coalesce(_v, 0), _c -> _c * 10)", "reduce(li, 1L, (_c, _v) -> _c * _v)", "aggregate(w, '', (_c, _v) -> _c || coalesce(_v, '?'))", "transform(li, _v -> 10 / _v)", "filter(li, _v -> _v <> 0 and 10 / _v > 3)"),
+    *("zip_with(li, li2, (_v, _u) -> _v + _u)", "zip_with(li, w, (_v, _u) -> concat(_u, _v))", "map_filter(mi, (_k, _v) -> _v > 0)", "transform_values(mi, (_k, _v) -> _v + length(_k))", "transform_keys(mi, (_k, _v) -> upper(_k))", "transform_keys(mi, (_k, _v) -> 'x')", "transform_keys(mi, (_k, _v) -> _v)", "map_zip_with(mi, mi2, (_k, _v, _u) -> coalesce(_v, 0) + coalesce(_u, 0))", "map_zip_with(mi, mi2, (_k, _v, _u) -> _k)", "transform(ls, _v -> _v.p1)", "filter(ls, _v -> _v.p2 = 'y')", "transform(sequence(1, 3), _v -> _v * q)"),
+    *("cast(li as array<string>)", "cast(li as array<double>)", "cast(lx as array<int>)", "cast(lx as array<string>)", "cast(w as array<int>)", "try_cast(w as array<int>)", "cast(st as struct<u1: string, u2: string>)", "cast(mi as map<string, long>)", "cast(li as string)", "cast(lx as string)", "cast(st as string)", "cast(mi as string)", "cast(ll as string)", "cast(w as string)", "concat(li, array(q))", "coalesce(li, array(0))", "case when q > 0 then li end", "if(q > 1, mi, mi2)", "li in (array(1), array())", "nullif(q, 1)", "q between 0 and 2", "round(e, 18)", "bround(e, 17)", "cast(ls as string)", "ls = ls", "array(1D, 2D) = lx"),
+]  # fmt: skip
+
+QUESTIONS: Final = [
+    *(Question(sql) for sql in (*_TRIED, *_NUMBERS, *_TEXTS, *_TIME, *_NESTED)),
+    *(Question(sql, is_ansi=False) for sql in _LEGACY),
+    *(Question(sql, zone) for zone in (BERLIN, KATHMANDU, ST_JOHNS) for sql in _TIME if "t" in sql.lower()),
+]
