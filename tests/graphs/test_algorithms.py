@@ -248,8 +248,10 @@ def test_an_algorithm_that_is_given_no_graph_says_what_it_needs(given: str) -> N
     edges = ps.Dataflow("given").input("edges", "src long, dst long")
     wrong: Any = {"table": edges.running(), "stream": edges, "text": "edges", "nothing": None}[given]
     needed: dict[str, dict[str, Any]] = {
-        **dict.fromkeys(("bfs", "sssp"), {"source": 1}),
-        **dict.fromkeys(("reachable", "personalised_pagerank"), {"sources": [1]}),
+        "bfs": {"source": 1},
+        "sssp": {"source": 1},
+        "reachable": {"sources": [1]},
+        "personalised_pagerank": {"sources": [1]},
         "shortest_paths": {"landmarks": [1]},
         "find": {"motif": "(a)-[]->(b)"},
         "aggregate_messages": {"to_dst": ps.lit(1), "m": ps.count()},

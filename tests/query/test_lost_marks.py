@@ -94,7 +94,8 @@ def test_an_output_that_is_older_than_the_checkpoint_ends_the_query_at_once(
     shutil.copytree(copy, place)
     there = sorted(place.rglob("*.parquet"))
     # Of the last commit only, what was staged could have been published again.
-    said = "that copy is older than the checkpoint: restore a newer" if copied_after == 3 else "has published up to"
+    is_last = copied_after == 3
+    said = "that copy is older than the checkpoint: restore a newer" if is_last else "has published up to"
     with pytest.raises(RecoveryError, match=rf"the output ends with epoch {copied_after - 1}.*") as caught:
         _run(tmp_path, output, 5)
     assert said in str(caught.value)

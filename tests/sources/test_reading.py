@@ -479,3 +479,17 @@ def test_a_line_of_json_may_have_the_longest_length_and_no_byte_more_wherever_a_
     else:
         found, _ = read_with(tmp_path, "json", "x long, s string", line_bytes_max=1_000)
         assert [row["x"] for row in found] == [1, 1, 2, 1]
+
+
+def test_a_row_of_csv_twice_as_long_as_the_longest_line_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "_BLOCK_BYTES", 64)
+    for long_bytes, is_read in ((990, True), (2_000, False)):
+        (tmp_path / "one").write_text(f"x,s\n1,a\n2,{'b' * (long_bytes - 2)}\n3,c\n")
+        if is_read:
+            found, _ = read_with(tmp_path, "csv", "x long, s string", line_bytes_max=1_000)
+            assert [row["x"] for row in found] == [1, 2, 3]
+        else:
+            with pytest.raises(SourceError, match=r"longer than line_bytes_max=1,000 bytes"):
+                read_with(tmp_path, "csv", "x long, s string", line_bytes_max=1_000)

@@ -146,8 +146,8 @@ class Graph:
             return these.join(self.ids, ID, how="semi", name="among")
         if isinstance(which, Stream | Graph):
             raise FlowError(
-                f"vertices of {self}: they must be ids or a table of only '{ID}', got {type(which).__name__}. "
-                "Give ids, or the table of a stream with running()."
+                f"vertices of {self}: they must be ids or a table of only '{ID}', got "
+                f"{type(which).__name__}. Give ids, or the table of a stream with running()."
             )
         ids = named(which)
         if not ids:

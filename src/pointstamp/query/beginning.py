@@ -211,14 +211,16 @@ def publish_again(spec: QuerySpec, ledger: Ledger, publisher: Publisher) -> None
         ledger.note_begun()
 
 
-def _check_published_meanwhile(spec: QuerySpec, publisher: Publisher, epoch: int, error: StorageError) -> None:
+def _check_published_meanwhile(
+    spec: QuerySpec, publisher: Publisher, epoch: int, error: StorageError
+) -> None:
     """RecoveryError if files of a commit are gone that no older driver has published meanwhile."""
     through = publisher.published_through()
     if through is None or through < epoch:
         raise RecoveryError(
-            f"query '{spec.plan.name}': the journal in {spec.storage.address} has committed epoch {epoch}, but "
-            f"the output ends with epoch {-1 if through is None else through}, and files of epoch {epoch} are "
-            "gone. If the output was restored from a copy, that copy is older than the checkpoint: restore a "
+            f"query '{spec.plan.name}': the journal in {spec.storage.address} has committed epoch {epoch}, "
+            f"but the output ends with epoch {-1 if through is None else through}, and files of epoch "
+            f"{epoch} are gone. If the output was restored from a copy, that copy is older than the checkpoint: restore a "
             f"newer one, or start with a new checkpoint and a new output. {error}"
         ) from error
 
