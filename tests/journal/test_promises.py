@@ -12,7 +12,7 @@ from pointstamp.sources.port import Part, Unit
 
 
 def _unit(name: str) -> Unit:
-    return Unit(name, [Part(name, 1)])
+    return Unit(name, (Part(name, 1),))
 
 
 def test_a_unit_is_held_to_the_last_promise_that_was_made_before_it_was_found() -> None:

@@ -220,8 +220,8 @@ def _check_published_meanwhile(
         raise RecoveryError(
             f"query '{spec.plan.name}': the journal in {spec.storage.address} has committed epoch {epoch}, "
             f"but the output ends with epoch {-1 if through is None else through}, and files of epoch "
-            f"{epoch} are gone. If the output was restored from a copy, that copy is older than the checkpoint: restore a "
-            f"newer one, or start with a new checkpoint and a new output. {error}"
+            f"{epoch} are gone. If the output was restored from a copy, that copy is older than the "
+            f"checkpoint: restore a newer one, or start with a new checkpoint and a new output. {error}"
         ) from error
 
 

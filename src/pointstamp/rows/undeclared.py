@@ -1,8 +1,8 @@
 """Handle undeclared columns: reject, warn or ignore.
 
 A column that looks like the change of a row (``diff``, ``op``, ``_change_type``, ``is_deleted``) is an
-error: without it a deletion would be read as an insertion. Any other is a warning, once for an input and these
-columns in a process. ``extra_columns="ignore"`` on the input accepts both without a word.
+error: without it a deletion would be read as an insertion. Any other is a warning, once for an input and
+these columns in a process. ``extra_columns="ignore"`` on the input accepts both without a word.
 
 How an input treats them travels to its source in the metadata of the schema that rows are read with.
 """
