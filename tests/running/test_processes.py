@@ -22,7 +22,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from pointstamp.flow.operator import operator
 
 from pointstamp.dataflow import Dataflow
 from pointstamp.dataflow.operator import operator

@@ -20,7 +20,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pointstamp.flow.operator import operator
 
 from pointstamp.dataflow import Dataflow
 from pointstamp.dataflow.operator import operator

@@ -123,9 +123,7 @@ def test_what_is_no_such_expression_is_refused_in_words() -> None:
     with pytest.raises(ps.PointstampError, match=r"was given a str\. A text is for ps.sql"):
         ps.view("select 1")
     stranger = type("DataFrame", (), {"__module__": "pyspark.sql.classic.dataframe"})()
-    with pytest.raises(
-        ps.PointstampError, match="takes one DataFrame of PySpark"
-    ):
+    with pytest.raises(ps.PointstampError, match="takes one DataFrame of PySpark"):
         ps.view({"one": stranger})
     with pytest.raises(ps.PointstampError, match=r"rand\(\) .*stands in the SQL of the expression:\nSELECT"):
         ps.view(T.select(r=ibis.random()))

@@ -253,8 +253,8 @@ def _of_kind(operator: LogicalOperator, inputs: Sequence[Properties]) -> Propert
         case logical.Distinct():
             return _once(inputs[0], operator)
         case logical.DistinctOn():
-            keys = _least([*inputs[0].keys, frozenset(operator.keys)])
-            return replace(inputs[0], keys=keys, is_append_only=False)
+            one_of_each = _least([*inputs[0].keys, frozenset(operator.keys)])
+            return replace(inputs[0], keys=one_of_each, is_append_only=False)
         case logical.TopK():
             alone = [frozenset(operator.keys)] if operator.count == 1 and not operator.ties else []
             bounds = [] if operator.keys or operator.ties else [operator.count]

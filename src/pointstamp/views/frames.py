@@ -7,8 +7,6 @@ from pointstamp.dataflow import Dataflow
 from pointstamp.errors import FlowError
 from pointstamp.flow.plan import NodeKind
 from pointstamp.plan.logical import LogicalOperator, Scan, walk
-from pointstamp.plan.lowering import Lowering
-from pointstamp.tables.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,30 +69,5 @@ def flow_of_plan(name: str, outputs: Mapping[str, LogicalOperator], time_zone: s
     flow = Dataflow(name, time_zone=time_zone)
     if not any(isinstance(each, Scan) for each in walk(list(outputs.values()))):
         raise FlowError(f"flow '{name}' reads no table, so nothing in it can change. Read a table in a view.")
-    made: dict[str, Table] = {}
-
-    def table(scan: Scan) -> Table:
-        if scan.input not in made:
-            made[scan.input] = _table(flow, scan)
-        return made[scan.input]
-
-    lowering = Lowering(list(outputs.values()), table)
-    for output, operator in outputs.items():
-        flow.output(output, lowering.table(operator))
+    flow.add_plan(outputs)
     return flow
-
-
-def _table(flow: Dataflow, scan: Scan) -> Table:
-    """Return the table of an input."""
-    if scan.kind == "upserts":
-        return flow.table(scan.input, scan.declared, key=scan.keys, order=scan.order, deleted=scan.marker)
-    stream = flow.input(scan.input, scan.declared)
-    match scan.kind:
-        case "append":
-            return stream.running()
-        case "weights":
-            return stream.running(weight=scan.marker)
-        case "operations":
-            return stream.running(operation=scan.marker)
-        case _:
-            raise FlowError(f"input '{scan.input}': tables of {scan.kind} are not made here.")

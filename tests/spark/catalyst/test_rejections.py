@@ -62,7 +62,7 @@ def test_options_that_no_view_reads_are_rejected(spark: SparkSession) -> None:
 
 def test_what_is_no_query_is_rejected(spark: SparkSession) -> None:
     with pytest.raises(FlowError, match="view 'v' must be a DataFrame or a text in Spark's SQL, got int"):
-        ps.views(spark, {"v": 1})  # type: ignore[dict-item]
+        ps.views(spark, {"v": 1})
     with pytest.raises(FlowError, match="needs at least one view"):
         ps.views(spark, {})
 

@@ -8,7 +8,7 @@ from pointstamp.spark.catalyst import rules
 
 
 def test_every_rule_exists_in_the_installed_spark(spark: SparkSession) -> None:
-    assert rules.CatalystRules(spark)
+    assert rules.CatalystRules(spark) is not None
 
 
 def test_a_rule_that_is_missing_is_named(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from pointstamp.plan.logical import LogicalOperator
 from pointstamp.reduce.aggregate import Aggregate
 from pointstamp.spark.catalyst.aggregates import DistinctAggregate, Finish, translate_aggregate
 from pointstamp.spark.catalyst.relation import (
-    Relation,
+    BoundRelation,
     fresh_name,
     id_of,
     replaced,
@@ -34,7 +34,7 @@ from pointstamp.spark.catalyst.trees import ExpressionNode, PlanNode, TreeNode
 _MARK: Final = "of distinct values"
 
 
-def aggregate(translation: Translation, node: PlanNode) -> Relation:
+def aggregate(translation: Translation, node: PlanNode) -> BoundRelation:
     """Return one row for each group, or one row of all."""
     check_no_session_sets(node)
     child = translation.relation(node.children[0])
@@ -93,7 +93,9 @@ def aggregate(translation: Translation, node: PlanNode) -> Relation:
     return replace(projected, arrays=arrays, is_single=not grouping)
 
 
-def project_onto(translation: Translation, relation: Relation, results: Sequence[ExpressionNode]) -> Relation:
+def project_onto(
+    translation: Translation, relation: BoundRelation, results: Sequence[ExpressionNode]
+) -> BoundRelation:
     """Return a relation with these expressions as its output: attributes, and aliases of others."""
     columns: dict[int, str] = {}
     added: dict[str, Expression] = {}
@@ -135,7 +137,7 @@ class _Aggregates:
     """The aggregates of one node, each with the name of its column."""
 
     translation: Translation
-    input: Relation
+    input: BoundRelation
     keys: tuple[str, ...]
     names: dict[Any, str] = field(default_factory=dict)
     """The column of each aggregate, by what it means."""
@@ -167,7 +169,7 @@ class _Aggregates:
         self._asked[name] = asked
         self._finish[name] = made.finish
 
-    def relation(self) -> Relation:
+    def relation(self) -> BoundRelation:
         """Return the keys and the aggregates of each group."""
         operators, rows = self.translation.operators, self.input.operator
         if self._distinct:
@@ -175,12 +177,12 @@ class _Aggregates:
             self._asked = {name: _of_rows(each) for name, each in self._asked.items()}
         if not self._asked:
             if not self.keys:
-                return Relation(operators.make(logical.Values, _ONE_ROW), {}, ())
+                return BoundRelation(operators.make(logical.Values, _ONE_ROW), {}, ())
             own = operators.project(rows, {each: col(each) for each in self.keys})
-            return Relation(operators.make(logical.Distinct, own), {}, ())
+            return BoundRelation(operators.make(logical.Distinct, own), {}, ())
         made = operators.make(logical.Aggregate, rows, self.keys, tuple(self._asked.items()))
         columns = {name: self._finish.get(name, _as_it_is)(col(name)) for name in made.schema.names}
-        return Relation(operators.project(made, columns), {}, ())
+        return BoundRelation(operators.project(made, columns), {}, ())
 
     def _name(self, wanted: str) -> str:
         pivots = [column for each in self.pivots.values() for column in each]

@@ -17,7 +17,7 @@ from pointstamp.expressions.tree import Expression, col, lit
 from pointstamp.flow.join_kind import How
 from pointstamp.plan import logical
 from pointstamp.reduce.aggregate import Aggregate
-from pointstamp.spark.catalyst.relation import Relation, fresh_name, id_of
+from pointstamp.spark.catalyst.relation import BoundRelation, fresh_name, id_of
 from pointstamp.spark.catalyst.translation import Translation, all_of, conjuncts, references, rejected
 from pointstamp.spark.catalyst.trees import ExpressionNode, PlanNode
 
@@ -33,7 +33,7 @@ _KINDS: Final[dict[str, How]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class KeyPair:
+class EqualPair:
     """Two expressions, one over each side, that are equal in a pair."""
 
     left: ExpressionNode
@@ -41,7 +41,7 @@ class KeyPair:
     nulls_match: bool
 
 
-def join(translation: Translation, node: PlanNode) -> Relation:
+def join(translation: Translation, node: PlanNode) -> BoundRelation:
     """Return the join of two relations."""
     left, right = (translation.operators.exact(translation.relation(each)) for each in node.children)
     said = node.fields["joinType"]
@@ -59,8 +59,12 @@ def join(translation: Translation, node: PlanNode) -> Relation:
 
 
 def _existence(
-    translation: Translation, left: Relation, right: Relation, conditions: list[ExpressionNode], exists: int
-) -> Relation:
+    translation: Translation,
+    left: BoundRelation,
+    right: BoundRelation,
+    conditions: list[ExpressionNode],
+    exists: int,
+) -> BoundRelation:
     """Return the rows of the left side, each with whether it has a partner."""
     name = fresh_name("exists", left.operator.schema.names)
     parts = []
@@ -68,13 +72,17 @@ def _existence(
         part = translation.operators.exact(_joined(translation, left, right, conditions, kind))  # type: ignore[arg-type]
         parts.append(translation.operators.with_columns(part, {name: lit(value)}).operator)
     union = translation.operators.make(logical.Union, tuple(parts))
-    return Relation(union, {**left.columns, exists: name}, (*left.output, exists))
+    return BoundRelation(union, {**left.columns, exists: name}, (*left.output, exists))
 
 
 def _joined(
-    translation: Translation, left: Relation, right: Relation, conditions: Sequence[ExpressionNode], kind: How
-) -> Relation:
-    keys: list[KeyPair] = []
+    translation: Translation,
+    left: BoundRelation,
+    right: BoundRelation,
+    conditions: Sequence[ExpressionNode],
+    kind: How,
+) -> BoundRelation:
+    keys: list[EqualPair] = []
     rest: list[ExpressionNode] = []
     mine, theirs = set(left.columns), set(right.columns)
     for each in conditions:
@@ -94,27 +102,27 @@ def _joined(
     return _by_keys(translation, left, right, keys, rest, kind)
 
 
-def _filtered(translation: Translation, relation: Relation, condition: ExpressionNode) -> Relation:
+def _filtered(translation: Translation, relation: BoundRelation, condition: ExpressionNode) -> BoundRelation:
     expression = translation.expression(condition, relation.columns)
     return replace(
         relation, operator=translation.operators.make(logical.Filter, relation.operator, expression)
     )
 
 
-def _key_pair(node: ExpressionNode, mine: set[int], theirs: set[int]) -> KeyPair | None:
+def _key_pair(node: ExpressionNode, mine: set[int], theirs: set[int]) -> EqualPair | None:
     if node.kind not in ("EqualTo", "EqualNullSafe"):
         return None
     one, other = node.children
     nulls_match = node.kind == "EqualNullSafe"
     first, second = references(one), references(other)
     if first and second and first <= mine and second <= theirs:
-        return KeyPair(one, other, nulls_match)
+        return EqualPair(one, other, nulls_match)
     if first and second and first <= theirs and second <= mine:
-        return KeyPair(other, one, nulls_match)
+        return EqualPair(other, one, nulls_match)
     return None
 
 
-def _null_aware(node: ExpressionNode, mine: set[int], theirs: set[int]) -> KeyPair | None:
+def _null_aware(node: ExpressionNode, mine: set[int], theirs: set[int]) -> EqualPair | None:
     """Return the pair of ``a = b or isnull(a = b)``, which NOT IN becomes."""
     if node.kind != "Or":
         return None
@@ -125,7 +133,9 @@ def _null_aware(node: ExpressionNode, mine: set[int], theirs: set[int]) -> KeyPa
     return pair if pair is not None and other is not None else None
 
 
-def _not_in(translation: Translation, left: Relation, right: Relation, pair: KeyPair) -> Relation:
+def _not_in(
+    translation: Translation, left: BoundRelation, right: BoundRelation, pair: EqualPair
+) -> BoundRelation:
     """Return the rows whose value is not in a list: none if the list has a null, all if it is empty."""
     operators = translation.operators
     right, column = translation.column(right, pair.right, "value")
@@ -141,8 +151,8 @@ def _not_in(translation: Translation, left: Relation, right: Relation, pair: Key
 
 
 def _crossed(
-    translation: Translation, left: Relation, right: Relation, rest: Sequence[ExpressionNode]
-) -> Relation:
+    translation: Translation, left: BoundRelation, right: BoundRelation, rest: Sequence[ExpressionNode]
+) -> BoundRelation:
     columns = {**left.columns, **right.columns}
     where = all_of([translation.expression(each, columns) for each in rest])
     # The right side is the one that is copied: that with one row, if there is one.
@@ -156,17 +166,17 @@ def _crossed(
     )
     made = translation.operators.make(logical.Join, *sides, "cross", (), where)
     is_single = left.is_single and right.is_single and not rest
-    return Relation(made, columns, (*left.output, *right.output), is_single)
+    return BoundRelation(made, columns, (*left.output, *right.output), is_single)
 
 
 def _by_keys(
     translation: Translation,
-    left: Relation,
-    right: Relation,
-    keys: Sequence[KeyPair],
+    left: BoundRelation,
+    right: BoundRelation,
+    keys: Sequence[EqualPair],
     rest: Sequence[ExpressionNode],
     kind: How,
-) -> Relation:
+) -> BoundRelation:
     on: dict[str, str] = {}
     merged: dict[int, str] = {}
     pairs = [each for pair in keys for each in _columns_of(translation, left, right, pair)]
@@ -198,12 +208,12 @@ def _by_keys(
         logical.Join, left.operator, right.operator, kind, tuple(on.items()), where
     )
     if kind in ("semi", "anti"):
-        return Relation(made, left.columns, left.output)
-    return Relation(made, columns, (*left.output, *right.output))
+        return BoundRelation(made, left.columns, left.output)
+    return BoundRelation(made, columns, (*left.output, *right.output))
 
 
 def _columns_of(
-    translation: Translation, left: Relation, right: Relation, pair: KeyPair
+    translation: Translation, left: BoundRelation, right: BoundRelation, pair: EqualPair
 ) -> list[tuple[int | None, int | None, Expression, Expression]]:
     """Return the columns by which a pair of keys is joined: ids of plain columns, and expressions."""
     one = translation.expression(pair.left, left.columns)

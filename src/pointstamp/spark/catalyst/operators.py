@@ -1,7 +1,7 @@
 """Nodes of Catalyst's plans to logical operators, one function for each class of node.
 
-A node that has no function here is rejected by its class. What a node means is in ``Relation``: an operator,
-and which of its columns the expression ids of Catalyst are.
+A node that has no function here is rejected by its class. What a node gives is a ``BoundRelation``: an
+operator, and which of its columns the expression ids of Catalyst are.
 """
 
 import json
@@ -19,7 +19,7 @@ from pointstamp.spark.catalyst.grouping import aggregate, project_onto
 from pointstamp.spark.catalyst.joins import join
 from pointstamp.spark.catalyst.leaves import Leaf, Leaves
 from pointstamp.spark.catalyst.relation import (
-    Relation,
+    BoundRelation,
     attribute,
     fresh_name,
     id_of,
@@ -67,7 +67,7 @@ class PlanTranslator:
         self._leaves = leaves
         self._translation = Translation(session, self.relation)
         self._plan: PreparedPlan | None = None
-        self._made: dict[int, Relation] = {}
+        self._made: dict[int, BoundRelation] = {}
         self._commons: dict[int, PlanNode] = {}
         self._loops: dict[int, tuple[Variable, tuple[int, ...]]] = {}
         self._kept: list[PreparedPlan] = []
@@ -94,14 +94,14 @@ class PlanTranslator:
         operator = self._translation.operators.project(relation.operator, columns)
         return TranslatedView(operator, tuple(self._translation.notes))
 
-    def relation(self, node: PlanNode) -> Relation:
+    def relation(self, node: PlanNode) -> BoundRelation:
         """Return what a node of the plan gives."""
         if id(node) not in self._made:
             with naming(node):
                 self._made[id(node)] = self._translate(node)
         return self._made[id(node)]
 
-    def _translate(self, node: PlanNode) -> Relation:
+    def _translate(self, node: PlanNode) -> BoundRelation:
         if node.kind in _LEAVES:
             return self._scan(node, None)
         if node.kind in _STREAMING:
@@ -118,7 +118,7 @@ class PlanTranslator:
 
     # Leaves.
 
-    def _scan(self, node: PlanNode, view_name: str | None) -> Relation:
+    def _scan(self, node: PlanNode, view_name: str | None) -> BoundRelation:
         assert self._plan is not None
         leaf: Leaf = self._leaves.leaf(node, self._plan.jvm_node(node), view_name)
         names = leaf.columns
@@ -128,9 +128,9 @@ class PlanTranslator:
             identity: next(name for name in names if name == each.fields["name"])
             for identity, each in zip(output, node.fields["output"], strict=True)
         }
-        return Relation(leaf.scan, columns, tuple(output))
+        return BoundRelation(leaf.scan, columns, tuple(output))
 
-    def _view(self, node: PlanNode) -> Relation:
+    def _view(self, node: PlanNode) -> BoundRelation:
         assert self._plan is not None
         self._leaves.check_settings(self._plan.jvm_node(node), self._translation.session)
         name = node.fields["desc"]["identifier"]["table"]
@@ -144,25 +144,25 @@ class PlanTranslator:
             self._made[id(child)] = self._scan(child, name)
         return self.relation(node.children[0])
 
-    def _local(self, node: PlanNode) -> Relation:
+    def _local(self, node: PlanNode) -> BoundRelation:
         assert self._plan is not None
         rows = self._leaves.local_rows(self._plan.jvm_node(node), schema_of(node.fields["output"]))
         return self._values(node.fields["output"], rows)
 
-    def _values(self, attributes: Sequence[ExpressionNode], rows: pa.RecordBatch) -> Relation:
+    def _values(self, attributes: Sequence[ExpressionNode], rows: pa.RecordBatch) -> BoundRelation:
         names: list[str] = []
         for each in attributes:
             names.append(fresh_name(str(each.fields["name"]), names))
         if not names:
             rows = pa.RecordBatch.from_pydict({"one": pa.array([True] * rows.num_rows)})
-            return Relation(logical.Values(rows), {}, (), is_single=rows.num_rows == 1)
+            return BoundRelation(logical.Values(rows), {}, (), is_single=rows.num_rows == 1)
         schema = pa.schema([pa.field(name, each.type) for name, each in zip(names, rows.schema, strict=True)])
         batch = pa.RecordBatch.from_arrays(rows.columns, schema=schema)
         output = tuple(map(id_of, attributes))
         columns = dict(zip(output, names, strict=True))
-        return Relation(logical.Values(batch), columns, output, is_single=rows.num_rows == 1)
+        return BoundRelation(logical.Values(batch), columns, output, is_single=rows.num_rows == 1)
 
-    def _range(self, node: PlanNode) -> Relation:
+    def _range(self, node: PlanNode) -> BoundRelation:
         fields = node.fields
         numbers = range(int(fields["start"]), int(fields["end"]), int(fields["step"]))
         if len(numbers) > _ROWS_MAX:
@@ -172,24 +172,24 @@ class PlanTranslator:
         rows = pa.RecordBatch.from_pydict({"id": pa.array(numbers, pa.int64())})
         return self._values(node.fields["output"], rows)
 
-    def _one_row(self, node: PlanNode) -> Relation:
+    def _one_row(self, node: PlanNode) -> BoundRelation:
         return self._values([], pa.RecordBatch.from_pydict({"one": pa.array([True])}))
 
     # Common table expressions and recursion.
 
-    def _with_common(self, node: PlanNode) -> Relation:
+    def _with_common(self, node: PlanNode) -> BoundRelation:
         for place in node.fields["cteDefs"]:
             definition = node.children[place]
             self._commons[int(definition.fields["id"])] = definition.children[0]
         return self.relation(node.child("plan"))
 
-    def _common(self, node: PlanNode) -> Relation:
+    def _common(self, node: PlanNode) -> BoundRelation:
         found = self.relation(self._commons[int(node.fields["cteId"])])
         output = tuple(map(id_of, node.fields["output"]))
         columns = {mine: found.columns[theirs] for mine, theirs in zip(output, found.output, strict=True)}
         return replace(found, columns=columns, output=output, order=())
 
-    def _recursion(self, node: PlanNode) -> Relation:
+    def _recursion(self, node: PlanNode) -> BoundRelation:
         operators = self._translation.operators
         anchor = operators.exact(self.relation(node.child("anchor")))
         start = operators.project(
@@ -205,28 +205,30 @@ class PlanTranslator:
         body = logical.Union((start, _like(operators, step, start.schema)))
         iterate = Iterate((variable,), (start,), (body,), _ROUNDS_MAX, name="recursion")
         output = tuple(int(each["id"]) for each in node.fields["outputAttrIds"])
-        return Relation(Recursive(iterate, 0), dict(zip(output, start.schema.names, strict=True)), output)
+        return BoundRelation(
+            Recursive(iterate, 0), dict(zip(output, start.schema.names, strict=True)), output
+        )
 
-    def _recursive(self, node: PlanNode) -> Relation:
+    def _recursive(self, node: PlanNode) -> BoundRelation:
         variable, _ = self._loops[int(node.fields["loopId"])]
         output = tuple(map(id_of, node.fields["output"]))
-        return Relation(variable, dict(zip(output, variable.schema.names, strict=True)), output)
+        return BoundRelation(variable, dict(zip(output, variable.schema.names, strict=True)), output)
 
 
 # Row by row.
 
 
-def _project(translation: Translation, node: PlanNode) -> Relation:
+def _project(translation: Translation, node: PlanNode) -> BoundRelation:
     child = translation.relation(node.children[0])
     child, results = translation.without_subqueries(child, node.fields["projectList"])
     if not results:
         one = translation.operators.project(child.operator, {"one": lit(True)})
-        return Relation(one, {}, (), child.is_single)
+        return BoundRelation(one, {}, (), child.is_single)
     results = [_element(each, child) for each in results]
     return project_onto(translation, child, results)
 
 
-def _element(node: ExpressionNode, relation: Relation) -> ExpressionNode:
+def _element(node: ExpressionNode, relation: BoundRelation) -> ExpressionNode:
     """Return an expression in which the elements of a pivot's array are columns."""
     found: dict[int, ExpressionNode] = {}
     for each in walk(node):
@@ -240,7 +242,7 @@ def _element(node: ExpressionNode, relation: Relation) -> ExpressionNode:
     return replaced(node, found)
 
 
-def _filter(translation: Translation, node: PlanNode) -> Relation:
+def _filter(translation: Translation, node: PlanNode) -> BoundRelation:
     child = translation.relation(node.children[0])
     child, [condition] = translation.without_subqueries(child, [node.fields["condition"]])
     operator = child.operator
@@ -250,7 +252,7 @@ def _filter(translation: Translation, node: PlanNode) -> Relation:
     return replace(child, operator=operator, is_single=False)
 
 
-def _expand(translation: Translation, node: PlanNode) -> Relation:
+def _expand(translation: Translation, node: PlanNode) -> BoundRelation:
     child = translation.relation(node.children[0])
     output = tuple(map(id_of, node.fields["output"]))
     names: list[str] = []
@@ -265,10 +267,10 @@ def _expand(translation: Translation, node: PlanNode) -> Relation:
         parts.append(translation.operators.project(child.operator, columns))
     like = [_like(translation.operators, each, parts[0].schema) for each in parts]
     union = translation.operators.make(logical.Union, tuple(like)) if len(like) > 1 else like[0]
-    return Relation(union, dict(zip(output, names, strict=True)), output)
+    return BoundRelation(union, dict(zip(output, names, strict=True)), output)
 
 
-def _generate(translation: Translation, node: PlanNode) -> Relation:
+def _generate(translation: Translation, node: PlanNode) -> BoundRelation:
     child = translation.relation(node.children[0])
     child, [generator] = translation.without_subqueries(child, [node.fields["generator"]])
     is_outer = bool(node.fields["outer"])
@@ -288,7 +290,7 @@ def _generate(translation: Translation, node: PlanNode) -> Relation:
     position = fresh_name(made[0][1], [*taken, name]) if has_position else None
     exploded = translation.operators.make(logical.Explode, rows.operator, name, position, is_outer)
     columns = {each: child.columns[each] for each in kept if each in child.columns}
-    relation = Relation(exploded, columns, (*kept, *(identity for identity, _ in made)))
+    relation = BoundRelation(exploded, columns, (*kept, *(identity for identity, _ in made)))
     if generator.kind == "Inline":
         fields = [field.name for field in kind.value_type]
         added: dict[str, Expression] = {}
@@ -309,13 +311,13 @@ def _generate(translation: Translation, node: PlanNode) -> Relation:
 # Sets of rows.
 
 
-def _distinct(translation: Translation, node: PlanNode) -> Relation:
+def _distinct(translation: Translation, node: PlanNode) -> BoundRelation:
     child = translation.operators.exact(translation.relation(node.children[0]))
     distinct = translation.operators.make(logical.Distinct, child.operator)
-    return Relation(distinct, child.columns, child.output)
+    return BoundRelation(distinct, child.columns, child.output)
 
 
-def _deduplicate(translation: Translation, node: PlanNode) -> Relation:
+def _deduplicate(translation: Translation, node: PlanNode) -> BoundRelation:
     child = translation.operators.exact(translation.relation(node.children[0]))
     keys = tuple(dict.fromkeys(child.columns[id_of(each)] for each in node.fields["keys"]))
     if set(keys) == set(child.operator.schema.names):
@@ -329,10 +331,10 @@ def _deduplicate(translation: Translation, node: PlanNode) -> Relation:
         if not pa.types.is_nested(each.type) and each.name not in keys
     )
     top = translation.operators.make(logical.TopK, child.operator, 1, keys, by)
-    return Relation(top, child.columns, child.output)
+    return BoundRelation(top, child.columns, child.output)
 
 
-def _union(translation: Translation, node: PlanNode) -> Relation:
+def _union(translation: Translation, node: PlanNode) -> BoundRelation:
     first, *others = (translation.relation(each) for each in node.children)
     names: list[str] = []
     for identity in first.output:
@@ -346,10 +348,10 @@ def _union(translation: Translation, node: PlanNode) -> Relation:
     ]
     like = [_like(translation.operators, each, parts[0].schema) for each in parts]
     union = translation.operators.make(logical.Union, tuple(like))
-    return Relation(union, dict(zip(first.output, names, strict=True)), first.output)
+    return BoundRelation(union, dict(zip(first.output, names, strict=True)), first.output)
 
 
-def _difference(translation: Translation, node: PlanNode) -> Relation:
+def _difference(translation: Translation, node: PlanNode) -> BoundRelation:
     kind = logical.Except if node.kind == "Except" else logical.Intersect
     left, right = (translation.operators.exact(translation.relation(each)) for each in node.children)
     names = [left.columns[each] for each in left.output]
@@ -360,19 +362,19 @@ def _difference(translation: Translation, node: PlanNode) -> Relation:
         translation.operators, translation.operators.project(right.operator, columns), left.operator.schema
     )
     made = translation.operators.make(kind, left.operator, theirs, bool(node.fields["isAll"]))
-    return Relation(made, left.columns, left.output)
+    return BoundRelation(made, left.columns, left.output)
 
 
 # Order.
 
 
-def _sort(translation: Translation, node: PlanNode) -> Relation:
+def _sort(translation: Translation, node: PlanNode) -> BoundRelation:
     child = translation.relation(node.children[0])
     child, by = ordered_by(translation, child, node.fields["order"])
     return replace(child, order=by)
 
 
-def _limit(translation: Translation, node: PlanNode) -> Relation:
+def _limit(translation: Translation, node: PlanNode) -> BoundRelation:
     inner = node.children[0]
     while inner.kind == "LocalLimit":
         inner = inner.children[0]
@@ -400,7 +402,7 @@ def _limit(translation: Translation, node: PlanNode) -> Relation:
     return replace(child, operator=operator, is_single=False, order=())
 
 
-def _offset(translation: Translation, node: PlanNode) -> Relation:
+def _offset(translation: Translation, node: PlanNode) -> BoundRelation:
     child = translation.relation(node.children[0])
     place = fresh_name("place", child.operator.schema.names)
     functions = ((place, OrderFunction("row_number")),)
@@ -412,7 +414,7 @@ def _offset(translation: Translation, node: PlanNode) -> Relation:
     return replace(child, operator=operator, is_single=False, order=())
 
 
-def _total(relation: Relation) -> tuple[str, ...]:
+def _total(relation: BoundRelation) -> tuple[str, ...]:
     """Return the order of a relation, or that of all its columns."""
     if relation.order:
         return relation.order
@@ -469,7 +471,7 @@ def _output_schema(analyzed: Any, name: str) -> pa.Schema:  # noqa: ANN401 - a p
     return pa.schema(list(arrow_schema(found, f"view '{name}'")))
 
 
-_PLAIN: Final[Mapping[str, Callable[[Translation, PlanNode], Relation]]] = {
+_PLAIN: Final[Mapping[str, Callable[[Translation, PlanNode], BoundRelation]]] = {
     "Project": _project,
     "Filter": _filter,
     "Join": join,
@@ -486,7 +488,7 @@ _PLAIN: Final[Mapping[str, Callable[[Translation, PlanNode], Relation]]] = {
     "Expand": _expand,
     "Deduplicate": _deduplicate,
 }
-_OF_CONTEXT: Final[Mapping[str, Callable[[PlanTranslator, PlanNode], Relation]]] = {
+_OF_CONTEXT: Final[Mapping[str, Callable[[PlanTranslator, PlanNode], BoundRelation]]] = {
     "View": PlanTranslator._view,  # noqa: SLF001 - of this module
     "LocalRelation": PlanTranslator._local,  # noqa: SLF001
     "Range": PlanTranslator._range,  # noqa: SLF001

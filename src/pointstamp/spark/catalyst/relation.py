@@ -28,7 +28,7 @@ _NO_MEANING: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class BoundRelation:
     """An operator, and the columns that a node of Catalyst gives."""
 
     operator: LogicalOperator
@@ -43,7 +43,7 @@ class Relation:
     arrays: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """Arrays that are columns here: ids of the array to the ids of its elements (pivots)."""
 
-    def narrowed(self, output: Iterable[int]) -> "Relation":
+    def narrowed(self, output: Iterable[int]) -> "BoundRelation":
         """Return the same rows with some of the columns named."""
         wanted = tuple(output)
         known = {each: self.columns[each] for each in wanted if each in self.columns}
@@ -74,7 +74,7 @@ class Operators:
             return self.make(logical.Project, operator.input, tuple((name, own[name]) for name in columns))
         return self.make(logical.Project, operator, tuple(columns.items()))
 
-    def exact(self, relation: Relation) -> Relation:
+    def exact(self, relation: BoundRelation) -> BoundRelation:
         """Return a relation whose operator has the columns of its output and no others."""
         names = list(dict.fromkeys(relation.columns[each] for each in relation.output))
         if not names:
@@ -82,7 +82,7 @@ class Operators:
         operator = self.project(relation.operator, {name: col(name) for name in names})
         return replace(relation.narrowed(relation.output), operator=operator)
 
-    def with_columns(self, relation: Relation, added: Mapping[str, Expression]) -> Relation:
+    def with_columns(self, relation: BoundRelation, added: Mapping[str, Expression]) -> BoundRelation:
         """Return a relation whose operator has more columns."""
         if not added:
             return relation

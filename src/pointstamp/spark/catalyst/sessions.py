@@ -12,7 +12,7 @@ from typing import Final
 
 from pointstamp.expressions.tree import col, when
 from pointstamp.plan import logical
-from pointstamp.spark.catalyst.relation import Relation, attribute, fresh_name
+from pointstamp.spark.catalyst.relation import BoundRelation, attribute, fresh_name
 from pointstamp.spark.catalyst.rules import walk
 from pointstamp.spark.catalyst.translation import Translation, rejected
 from pointstamp.spark.catalyst.trees import ExpressionNode, PlanNode, TreeNode
@@ -41,8 +41,8 @@ def check_no_session_sets(node: PlanNode) -> None:
 
 
 def with_sessions(
-    translation: Translation, relation: Relation, window: str, keys: Sequence[str]
-) -> tuple[Relation, str]:
+    translation: Translation, relation: BoundRelation, window: str, keys: Sequence[str]
+) -> tuple[BoundRelation, str]:
     """Return a relation with the session of each row among those with its keys, and the session's column."""
     operators, given = translation.operators, relation.operator.schema.names
     names: list[str] = []

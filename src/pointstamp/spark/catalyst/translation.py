@@ -18,8 +18,8 @@ from pointstamp.plan.logical import LogicalOperator
 from pointstamp.reduce.aggregate import Aggregate
 from pointstamp.spark.catalyst.expressions import ExpressionTranslator
 from pointstamp.spark.catalyst.relation import (
+    BoundRelation,
     Operators,
-    Relation,
     attribute,
     fresh_name,
     id_of,
@@ -45,7 +45,7 @@ _LENGTH: Final = re.compile(r"\s*(\d+)\s+(microsecond|millisecond|second|minute|
 class Translation:
     """One translation of plans to logical operators; operators are shared by all its plans."""
 
-    def __init__(self, session: SessionSettings, node_of: Callable[[PlanNode], Relation]) -> None:
+    def __init__(self, session: SessionSettings, node_of: Callable[[PlanNode], BoundRelation]) -> None:
         self.session = session
         self.operators = Operators()
         self.notes: list[str] = []
@@ -73,7 +73,7 @@ class Translation:
         """Return what translates expressions over columns."""
         return ExpressionTranslator(columns, self.session)
 
-    def column(self, relation: Relation, node: ExpressionNode, name: str) -> tuple[Relation, str]:
+    def column(self, relation: BoundRelation, node: ExpressionNode, name: str) -> tuple[BoundRelation, str]:
         """Return a relation with a column that is an expression, and the name of the column."""
         if node.kind == "AttributeReference":
             return relation, relation.columns[id_of(node)]
@@ -85,7 +85,7 @@ class Translation:
         """Return the type of an expression over the columns of an operator."""
         return compile_expression(expression, operator.schema, "a view").type
 
-    def attribute(self, relation: Relation, column: str) -> tuple[Relation, ExpressionNode]:
+    def attribute(self, relation: BoundRelation, column: str) -> tuple[BoundRelation, ExpressionNode]:
         """Return a reference to a column of the operator that no expression id means yet."""
         made = self.new_id()
         kind = relation.operator.schema.field(column).type
@@ -95,8 +95,8 @@ class Translation:
     # Subqueries.
 
     def without_subqueries(
-        self, relation: Relation, nodes: Iterable[ExpressionNode]
-    ) -> tuple[Relation, list[ExpressionNode]]:
+        self, relation: BoundRelation, nodes: Iterable[ExpressionNode]
+    ) -> tuple[BoundRelation, list[ExpressionNode]]:
         """Return a relation with a column for each scalar subquery, which stands for it in expressions."""
         given = list(nodes)
         found: dict[int, ExpressionNode] = {}
@@ -116,7 +116,7 @@ class Translation:
                 found[id(each)] = known[key]
         return relation, [replaced(node, found) for node in given]
 
-    def _single_row(self, relation: Relation, node: ExpressionNode) -> Relation:
+    def _single_row(self, relation: BoundRelation, node: ExpressionNode) -> BoundRelation:
         """Return one row: that of a subquery, or null if it has none."""
         if relation.is_single:
             return relation
@@ -135,14 +135,16 @@ class Translation:
         checked = self.operators.make(logical.MapBatches, one, check, one.schema)
         return replace(rows, operator=checked, is_single=True)
 
-    def beside(self, relation: Relation, single: Relation, column: str) -> tuple[Relation, str]:
+    def beside(
+        self, relation: BoundRelation, single: BoundRelation, column: str
+    ) -> tuple[BoundRelation, str]:
         """Return a relation with a column of a relation that has one row, and the name that it has there."""
         name = fresh_name(column, relation.operator.schema.names)
         one = self.operators.project(single.operator, {name: col(column)})
         crossed = self.operators.make(logical.Join, relation.operator, one, "cross")
         return replace(relation, operator=crossed), name
 
-    def renamed(self, relation: Relation, taken: Iterable[str]) -> Relation:
+    def renamed(self, relation: BoundRelation, taken: Iterable[str]) -> BoundRelation:
         """Return a relation none of whose columns has a name that is taken."""
         own, new = relation.operator.schema.names, dict[str, str]()
         for name in own:

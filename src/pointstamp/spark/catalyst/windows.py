@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pointstamp.expressions.tree import Expression, col
 from pointstamp.plan import logical
-from pointstamp.spark.catalyst.relation import Relation, fresh_name, id_of, replaced
+from pointstamp.spark.catalyst.relation import BoundRelation, fresh_name, id_of, replaced
 from pointstamp.spark.catalyst.rules import walk
 from pointstamp.spark.catalyst.translation import Translation, rejected
 from pointstamp.spark.catalyst.trees import ExpressionNode, PlanNode, TreeNode
@@ -20,7 +20,7 @@ from pointstamp.tables.in_order import OrderFunction
 _DAY: Final = 86_400_000_000
 
 
-def window(translation: Translation, node: PlanNode) -> Relation:
+def window(translation: Translation, node: PlanNode) -> BoundRelation:
     """Return the rows with a column for each function over a window."""
     child = translation.operators.exact(translation.relation(node.children[0]))
     keys = []
@@ -50,7 +50,7 @@ def window(translation: Translation, node: PlanNode) -> Relation:
         output.append(identity)
     own = {name: col(name) for name in child.operator.schema.names}
     operator = translation.operators.project(made, {**own, **added})
-    return Relation(operator, columns, tuple(output))
+    return BoundRelation(operator, columns, tuple(output))
 
 
 def _with_plain_frame(over: ExpressionNode) -> ExpressionNode:
@@ -91,8 +91,8 @@ def _length(node: ExpressionNode) -> int:
 
 
 def ordered_by(
-    translation: Translation, relation: Relation, orders: list[ExpressionNode]
-) -> tuple[Relation, tuple[str, ...]]:
+    translation: Translation, relation: BoundRelation, orders: list[ExpressionNode]
+) -> tuple[BoundRelation, tuple[str, ...]]:
     """Return a relation with the columns of an order, and the order as text."""
     words = []
     for number, each in enumerate(orders):
@@ -105,7 +105,7 @@ def ordered_by(
     return relation, tuple(words)
 
 
-def _any_order(relation: Relation, node: PlanNode) -> str:
+def _any_order(relation: BoundRelation, node: PlanNode) -> str:
     for each in relation.operator.schema:
         if not pa.types.is_nested(each.type):
             return f"{each.name} asc nulls first"
