@@ -183,12 +183,12 @@ class KafkaSource(SourceBase, RedactedRepr):
         if skipped:
             _skipped[part.locator] = skipped
             _log.warning(
-                "%s: from offset %s to %s, %s records are named in skip= or could not be decoded, and were "
-                "skipped.",
+                "%s: from offset %s to %s, %s records could not be decoded%s and were skipped.",
                 who,
                 wanted.start,
                 wanted.stop - 1,
                 skipped,
+                " or are named in skip=" if self.skip else "",
             )
 
     def _taken(self, fetch: Sequence["Message"], place: Place) -> Sequence["Message"]:
