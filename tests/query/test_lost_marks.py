@@ -25,7 +25,7 @@ from pointstamp.journal.history import Entry, FlowShape
 from pointstamp.journal.journal import Journal
 from pointstamp.journal.ledger import Ledger
 from pointstamp.query import beginning
-from pointstamp.sinks.port import Publisher
+from pointstamp.sinks.port import Publisher, StagedLost
 from pointstamp.storage.memory import MemoryStorage
 from sinks.sqlite_sink import SqliteSink
 from support.streams import SECONDS_MAX
@@ -196,6 +196,25 @@ def test_a_commit_that_was_not_published_is_published_by_the_next_generation(tmp
     _run(tmp_path, SqliteSink(str(place / "db")), 1)
     with closing(sqlite3.connect(place / "db")) as db:
         assert db.execute("SELECT count(*) FROM published").fetchone()[0] == 1
+
+
+def test_a_commit_whose_files_are_gone_since_an_older_driver_published_it_is_no_error(tmp_path: Path) -> None:
+    place = tmp_path / "out"
+    place.mkdir()
+    with pytest.raises(ps.PointstampError, match="no answer"):
+        _run_once(tmp_path, _DiesOnce(str(place / "db")))
+    sink = _Overtaken(str(place / "db"))
+    _run_once(tmp_path, sink)
+    with closing(sqlite3.connect(place / "db")) as db:
+        assert db.execute("SELECT count(*) FROM published").fetchone()[0] == 1
+
+
+class _Overtaken(SqliteSink):
+    """An older driver publishes the commit, and removes what was staged, while the new one looks."""
+
+    def publish(self, number: int, epochs_through: int, staged: Any) -> None:  # noqa: ANN401 - as the port has it
+        super().publish(number, epochs_through, staged)
+        raise StagedLost("it is not there")
 
 
 class _DiesOnce(SqliteSink):
