@@ -241,3 +241,45 @@ def test_a_vertex_keeps_its_properties_and_one_without_has_none() -> None:
     rows = sorted(results.table("vertices").to_pylist(), key=lambda row: row["id"])
     assert rows == [{"id": "ada", "age": 7}, {"id": "bob", "age": None}]
     assert results.table("edges").to_pylist() == [{"dst": "ada", "src": "bob", "since": 1}]
+
+
+@pytest.mark.parametrize("given", ["table", "stream", "text", "nothing"])
+def test_an_algorithm_that_is_given_no_graph_says_what_it_needs(given: str) -> None:
+    edges = ps.Dataflow("given").input("edges", "src long, dst long")
+    wrong: Any = {"table": edges.running(), "stream": edges, "text": "edges", "nothing": None}[given]
+    needed: dict[str, dict[str, Any]] = {
+        "bfs": {"source": 1},
+        "sssp": {"source": 1},
+        "reachable": {"sources": [1]},
+        "personalised_pagerank": {"sources": [1]},
+        "shortest_paths": {"landmarks": [1]},
+        "find": {"motif": "(a)-[]->(b)"},
+        "aggregate_messages": {"to_dst": ps.lit(1), "m": ps.count()},
+        "pregel": {"start": {"x": ps.lit(1)}, "update": {"x": ps.col("x")}, "aggregates": {"m": ps.count()}},
+    }
+    classes = {"AggregateMessages", "Graph", "GraphFrame", "Pregel", "connected_components"}
+    names = sorted(set(graphs.__all__) - classes)
+    assert {"wcc", "pregel"} < set(names)
+    for name in names:
+        with pytest.raises(
+            FlowError, match=rf"{name}: it needs a Graph, got \w+\. Make one .*Graph\(edges\)"
+        ):
+            getattr(graphs, name)(wrong, **needed.get(name, {}))
+
+
+@pytest.mark.parametrize("given", ["graph", "text"])
+def test_components_of_edges_that_are_given_something_else_name_the_edges_of_a_graph(given: str) -> None:
+    edges = ps.Dataflow("given").input("edges", "src long, dst long")
+    wrong: Any = graphs.Graph(edges) if given == "graph" else "edges"
+    with pytest.raises(
+        FlowError, match=r"needs a Stream or a Table of edges, got (Graph|str)\. .*graph\.edges"
+    ):
+        graphs.connected_components(wrong)
+
+
+def test_vertices_that_are_given_as_a_stream_are_refused_with_what_to_give() -> None:
+    flow = ps.Dataflow("given")
+    graph = graphs.Graph(flow.input("edges", "src long, dst long"))
+    for wrong in (flow.input("starts", "id long"), graph):
+        with pytest.raises(FlowError, match=r"vertices of .* got (Stream|Graph)\. Give"):
+            graphs.bfs(graph, wrong)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 Families:
 - sinks: of each sink the marks are removed after one commit, and after two;
+- copies: an output that was restored from a copy of any age ends the query, at once;
 - ledger: what is known to be published survives a summary, and is implied by the next commit;
 - the moment between a commit and its publication, in which an output that is begun and no more is right;
 - the moment between the first publication and its entry in the journal, with the marks lost as well;
@@ -24,7 +25,7 @@ from pointstamp.journal.history import Entry, FlowShape
 from pointstamp.journal.journal import Journal
 from pointstamp.journal.ledger import Ledger
 from pointstamp.query import beginning
-from pointstamp.sinks.port import Publisher
+from pointstamp.sinks.port import Publisher, StagedLost
 from pointstamp.storage.memory import MemoryStorage
 from sinks.sqlite_sink import SqliteSink
 from support.streams import SECONDS_MAX
@@ -76,6 +77,30 @@ def test_an_output_that_lost_its_marks_is_an_error_and_nothing_is_published(
     if kind == "one of your own":
         with closing(sqlite3.connect(place / "db")) as db:
             assert db.execute("SELECT count(*) FROM published").fetchone()[0] == days
+
+
+@pytest.mark.parametrize("copied_after", [1, 2, 3])
+@pytest.mark.parametrize("kind", ["parquet", "delta"])
+def test_an_output_that_is_older_than_the_checkpoint_ends_the_query_at_once(
+    kind: str, copied_after: int, tmp_path: Path
+) -> None:
+    place, copy = tmp_path / "out", tmp_path / "copy"
+    output = SINKS[kind][0](place)
+    for days in range(1, 5):
+        _run(tmp_path, output, days)
+        if days == copied_after:
+            shutil.copytree(place, copy)
+    shutil.rmtree(place)
+    shutil.copytree(copy, place)
+    there = sorted(place.rglob("*.parquet"))
+    # Of the last commit only, what was staged could have been published again.
+    is_last = copied_after == 3
+    said = "that copy is older than the checkpoint: restore a newer" if is_last else "has published up to"
+    with pytest.raises(RecoveryError, match=rf"the output ends with epoch {copied_after - 1}.*") as caught:
+        _run(tmp_path, output, 5)
+    assert said in str(caught.value)
+    assert "restarts" not in str(caught.value)
+    assert sorted(place.rglob("*.parquet")) == there
 
 
 @pytest.mark.parametrize("kind", SINKS)
@@ -171,6 +196,25 @@ def test_a_commit_that_was_not_published_is_published_by_the_next_generation(tmp
     _run(tmp_path, SqliteSink(str(place / "db")), 1)
     with closing(sqlite3.connect(place / "db")) as db:
         assert db.execute("SELECT count(*) FROM published").fetchone()[0] == 1
+
+
+def test_a_commit_whose_files_are_gone_since_an_older_driver_published_it_is_no_error(tmp_path: Path) -> None:
+    place = tmp_path / "out"
+    place.mkdir()
+    with pytest.raises(ps.PointstampError, match="no answer"):
+        _run_once(tmp_path, _DiesOnce(str(place / "db")))
+    sink = _Overtaken(str(place / "db"))
+    _run_once(tmp_path, sink)
+    with closing(sqlite3.connect(place / "db")) as db:
+        assert db.execute("SELECT count(*) FROM published").fetchone()[0] == 1
+
+
+class _Overtaken(SqliteSink):
+    """An older driver publishes the commit, and removes what was staged, while the new one looks."""
+
+    def publish(self, number: int, epochs_through: int, staged: Any) -> None:  # noqa: ANN401 - as the port has it
+        super().publish(number, epochs_through, staged)
+        raise StagedLost("it is not there")
 
 
 class _DiesOnce(SqliteSink):

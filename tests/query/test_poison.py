@@ -1,7 +1,8 @@
 """A record that cannot be read, after an epoch was published: the query can be restarted, with every sink.
 
 Families:
-- Kafka: ``on_bad`` is changed at the restart, to each of its values, with each sink;
+- Kafka: ``on_bad`` is changed at the restart, to each of its values, or ``skip`` is set for a record that
+  can be read and is wrong, with each sink;
 - files: ``skip`` or ``on_bad`` is changed at the restart, with each sink that needs no server;
 - the folder for bad records: what is written there, once.
 """
@@ -94,6 +95,10 @@ ALL = {**LOCAL, "postgres": _postgres, "kafka": _kafka}
 def _run(folder: Path, source: object, output: object) -> dict[str, Any]:
     flow = ps.Dataflow("rows")
     flow.output("n", flow.input("rows", "x long"))
+    return _run_flow(flow, folder, source, output)
+
+
+def _run_flow(flow: ps.Dataflow, folder: Path, source: object, output: object) -> dict[str, Any]:
     query = flow.start_local(
         rows=source,
         checkpoint=str(folder / "checkpoint"),
@@ -148,6 +153,55 @@ def test_a_record_that_cannot_be_read_is_left_out_after_a_restart(on_bad: Any, t
         assert sorted(read()) == [1, 2]
 
 
+def _count(folder: Path, source: object, output: object) -> dict[str, Any]:
+    """The rows that are there, of changes with a weight."""
+    flow = ps.Dataflow("rows")
+    flow.output("n", flow.input("rows", "x long, diff long").running(weight="diff").changes().select("x"))
+    return _run_flow(flow, folder, source, output)
+
+
+def _records_of(topic: str, wanted: ps.Expression, folder: Path) -> list[str]:
+    """The names of records, by their values, as docs/connectors.md says."""
+    flow = ps.Dataflow("search")
+    rows = flow.input("rows", "x long, diff long, partition long, offset long")
+    flow.output("n", rows.filter(wanted))
+    _run_flow(flow, folder, ps.kafka(address(), topic, columns=["partition", "offset"]), str(folder / "out"))
+    found = ps.read_published(str(folder / "out"), "n").to_pylist()
+    return [f"{topic}/{row['partition']}/{row['offset']}" for row in found]
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("kind", ALL)
+def test_a_deletion_of_a_row_that_is_not_there_is_left_out_by_its_offset_after_a_restart(
+    kind: str, tmp_path: Path
+) -> None:
+    topic = new_topic()
+    with ALL[kind](tmp_path / "out") as (output, read):
+        put(topic, [b'{"x": 1, "diff": 1}'])
+        _count(tmp_path, ps.kafka(address(), topic), output)
+        put(topic, [b'{"x": 2, "diff": 1}', b'{"x": 9, "diff": -1}', b'{"x": 3, "diff": 1}'])
+        with pytest.raises(
+            FlowError, match=r"epoch 1 deletes 1 of row \{'x': 9\}, of which the table contains 0"
+        ):
+            _count(tmp_path, ps.kafka(address(), topic), output)
+        assert sorted(read()) == [1]
+        skip = _records_of(topic, ps.col("diff") < 0, tmp_path / "search")
+        progress = _count(tmp_path, ps.kafka(address(), topic, skip=skip), output)
+        assert progress["rowsSkipped"] == {"rows": 1}
+        assert sorted(read()) == [1, 2, 3]
+        put(topic, [b'{"x": 4, "diff": 1}'])
+        _count(tmp_path, ps.kafka(address(), topic), output)
+        assert sorted(read()) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("name", ["orders", "orders/0", "orders/0/-1", "a/b/0/1", ""])
+def test_records_to_be_left_out_are_named_by_topic_partition_and_offset(name: str) -> None:
+    with pytest.raises(FlowError, match=r"skip must name records as 'topic/partition/offset', got"):
+        ps.kafka("h:1", "orders", skip=[name])
+    with pytest.raises(FlowError, match=r"skip must be a list of records, got 'orders/0/1'"):
+        ps.kafka("h:1", "orders", skip="orders/0/1")
+
+
 @pytest.mark.parametrize(
     ("options", "left"),
     [({"skip": ["2.csv"]}, [1, 3]), ({"on_bad": "drop"}, [1, 2, 3])],
@@ -169,6 +223,20 @@ def test_what_cannot_be_read_of_a_file_is_left_out_after_a_restart(
         assert sorted(read()) == [1]
         _run(tmp_path, ps.files(there, "csv", **options), output)
         assert sorted(read()) == left
+
+
+def test_a_file_that_deletes_a_row_that_is_not_there_is_left_out_after_a_restart(tmp_path: Path) -> None:
+    there = tmp_path / "in"
+    there.mkdir()
+    with _parquet(tmp_path / "out") as (output, read):
+        (there / "1.csv").write_text("x,diff\n1,1\n")
+        _count(tmp_path, ps.files(there, "csv"), output)
+        (there / "2.csv").write_text("x,diff\n9,-1\n")
+        (there / "3.csv").write_text("x,diff\n3,1\n")
+        with pytest.raises(FlowError, match=r"deletes 1 of row \{'x': 9\}, of which the table contains 0"):
+            _count(tmp_path, ps.files(there, "csv"), output)
+        _count(tmp_path, ps.files(there, "csv", skip=["2.csv"]), output)
+        assert sorted(read()) == [1, 3]
 
 
 # The folder.

@@ -197,12 +197,38 @@ def test_declared_as_the_weight_it_deletes() -> None:
         ("__op", "operation='__op'"),
         ("OPERATION", "operation='OPERATION'"),
         ("_change_type", "operation='_change_type'"),
+        ("deleted", "deleted='deleted'"),
         ("__deleted", "deleted='__deleted'"),
+        ("is_deleted", "deleted='is_deleted'"),
+        ("isDeleted", "deleted='isDeleted'"),
+        ("DELETED_AT", "deleted='DELETED_AT'"),
+        ("_fivetran_deleted", "deleted='_fivetran_deleted'"),
     ],
 )
 def test_every_usual_name_is_known_and_the_error_says_how_to_declare_it(name: str, way: str) -> None:
     with pytest.raises(SchemaError, match=f"a column '{name}'.*{way}"):
         counting().run_local(edges=[EDGES.rename_columns(["src", "dst", name])])
+
+
+@pytest.mark.parametrize(
+    "name", ["deleted", "is_deleted", "isDeleted", "IS_DELETED", "_deleted", "delete_flag"]
+)
+@pytest.mark.parametrize("way", ["parquet", "csv", "json", "json, later"])
+def test_a_mark_of_deleted_rows_is_found_wherever_it_stands(way: str, name: str, tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match=f"a column '{name}', which the schema does not declare"):
+        feed(way, EDGES.rename_columns(["src", "dst", name]), tmp_path, counting())
+
+
+def test_a_mark_of_deleted_rows_inside_a_value_of_json_is_no_column(tmp_path: Path) -> None:
+    rows = [{"src": 1, "dst": 2, "note": {"deleted": 1}}, {"src": 1, "dst": 2, "note": 'is "deleted": yes'}]
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    counting().start_local(
+        edges=ps.files(tmp_path / "in"),
+        available_now=True,
+        checkpoint=tmp_path / "c",
+        output=tmp_path / "o",
+    ).awaitTermination()
 
 
 # Warnings.

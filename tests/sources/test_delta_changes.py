@@ -166,7 +166,7 @@ def refused(tmp_path: Path, source: Any, kind: type[Exception], said: str) -> No
 
 
 def test_a_path_without_a_table_is_refused(tmp_path: Path) -> None:
-    refused(tmp_path, ps.delta_changes(tmp_path / "nothing"), SourceError, "there is no Delta table")
+    refused(tmp_path, ps.delta_changes(tmp_path / "nothing"), SourceError, "the path contains no Delta table")
 
 
 def test_a_table_without_the_feed_is_refused(tmp_path: Path) -> None:

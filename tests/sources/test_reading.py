@@ -461,3 +461,35 @@ def test_a_long_line_is_read_or_named_with_the_option(
     assert [(row["x"], len(str(row["s"]))) for row in found] == [(1, 1), (2, 5_000), (3, 1)]
     with pytest.raises(SourceError, match=r"file 'one', .*longer than line_bytes_max=1,000 bytes"):
         read_with(tmp_path, format_name, "x long, s string", line_bytes_max=1_000)
+
+
+@pytest.mark.parametrize("block_bytes", [64, 4096])
+@pytest.mark.parametrize("long_bytes", [1_000, 1_001, 1_040, 1_900])
+def test_a_line_of_json_may_have_the_longest_length_and_no_byte_more_wherever_a_block_ends(
+    long_bytes: int, block_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "_BLOCK_BYTES", block_bytes)
+    short = '{"x": 1, "s": "a"}'
+    long = f'{{"x": 2, "s": "{"b" * (long_bytes - len(short) + 1)}"}}'
+    assert len(long) == long_bytes
+    (tmp_path / "one").write_text("\n".join([short, short, long, short, ""]))
+    if long_bytes > 1_000:
+        with pytest.raises(SourceError, match=r"file 'one', line 3: it is longer than line_bytes_max=1,000"):
+            read_with(tmp_path, "json", "x long, s string", line_bytes_max=1_000)
+    else:
+        found, _ = read_with(tmp_path, "json", "x long, s string", line_bytes_max=1_000)
+        assert [row["x"] for row in found] == [1, 1, 2, 1]
+
+
+def test_a_row_of_csv_twice_as_long_as_the_longest_line_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "_BLOCK_BYTES", 64)
+    for long_bytes, is_read in ((990, True), (2_000, False)):
+        (tmp_path / "one").write_text(f"x,s\n1,a\n2,{'b' * (long_bytes - 2)}\n3,c\n")
+        if is_read:
+            found, _ = read_with(tmp_path, "csv", "x long, s string", line_bytes_max=1_000)
+            assert [row["x"] for row in found] == [1, 2, 3]
+        else:
+            with pytest.raises(SourceError, match=r"longer than line_bytes_max=1,000 bytes"):
+                read_with(tmp_path, "csv", "x long, s string", line_bytes_max=1_000)

@@ -82,7 +82,7 @@ def test_ports_and_operators_that_do_not_exist_are_refused() -> None:
     sink = builder.add("out", inputs=[OUTSIDE])
     with pytest.raises(TopologyError, match="'in' has 1 outputs, got output 1"):
         wire(builder, ((source, 1), (sink, 0)))
-    with pytest.raises(TopologyError, match="'out' has 1 inputs, and no input 2"):
+    with pytest.raises(TopologyError, match="'out' has 1 inputs, got input 2"):
         wire(builder, ((source, 0), (sink, 2)))
     with pytest.raises(TopologyError, match="not in this graph"):
         wire(builder, ((OperatorIndex(7), 0), (sink, 0)))

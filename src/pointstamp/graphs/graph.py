@@ -144,6 +144,11 @@ class Graph:
                 )
             these = which.distinct(name="among these")
             return these.join(self.ids, ID, how="semi", name="among")
+        if isinstance(which, Stream | Graph):
+            raise FlowError(
+                f"vertices of {self}: they must be ids or a table of only '{ID}', got "
+                f"{type(which).__name__}. Give ids, or the table of a stream with running()."
+            )
         ids = named(which)
         if not ids:
             raise FlowError(f"vertices of {self}: the list of ids is empty. Give at least one id.")
@@ -290,3 +295,12 @@ def _checked(columns: tuple[str, ...], batch: pa.RecordBatch) -> pa.RecordBatch:
                 f"{batch.num_rows} rows. Filter such rows out, or give the vertex an id."
             )
     return batch
+
+
+def check_graph(who: str, given: object) -> None:
+    """Reject what is not a graph, such as the table of its edges."""
+    if not isinstance(given, Graph):
+        raise FlowError(
+            f"{who}: it needs a Graph, got {type(given).__name__}. Make one of a table of edges with "
+            "ps.graphs.Graph(edges)."
+        )

@@ -46,12 +46,11 @@ class GenerationStarted(msgspec.Struct, frozen=True, tag=True):
 
 @dataclass(frozen=True, slots=True)
 class Record(Generic[E]):
-    """An entry with its place, its writer's generation, and whether it stands for all entries before it."""
+    """An entry with its place and its writer's generation."""
 
     number: EntryNumber
     generation: Generation
     entry: E | GenerationStarted
-    is_summary: bool
 
 
 class Stored(msgspec.Struct, frozen=True):

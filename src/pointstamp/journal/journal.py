@@ -135,7 +135,7 @@ class Journal(Generic[E]):
                 continue  # an older driver was faster: what it appended comes before this generation
             if self._last_number() == number:
                 self._generation = generation
-                self._records = [*records, Record(number, generation, started, is_summary=False)]
+                self._records = [*records, Record(number, generation, started)]
                 self._starts.add(number)
                 return generation
             self._refuse_if_followed(number, started)
@@ -193,7 +193,7 @@ class Journal(Generic[E]):
         except AlreadyStored:
             self._judge(number, content)
         self._doubtful = None
-        self._records.append(Record(number, self._generation, entry, is_summary=sort == "summary"))
+        self._records.append(Record(number, self._generation, entry))
         return number
 
     def _judge(self, number: EntryNumber, ours: bytes) -> None:
@@ -262,12 +262,11 @@ class Journal(Generic[E]):
         for number in map(EntryNumber, range(last, -1, -1)):
             name = self._name(number)
             stored = decoded(self._storage.read(name), number, name, self._query)
-            is_summary = stored.sort == "summary"
             entry = entry_of(stored, self._decoder, name)
-            records.append(Record(number, Generation(stored.generation), entry, is_summary))
+            records.append(Record(number, Generation(stored.generation), entry))
             if stored.sort == "generation":
                 starts.add(number)
-            if is_summary:
+            if stored.sort == "summary":
                 starts.update(stored.starts)
                 break
         self._starts = starts

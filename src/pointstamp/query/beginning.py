@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pointstamp.errors import DamagedSnapshot, RecoveryError
+from pointstamp.errors import DamagedSnapshot, NotStored, RecoveryError, StorageError
 from pointstamp.flow.plan import NodeKind
 from pointstamp.journal.entries import Generation
 from pointstamp.journal.history import Entry, FlowShape, SnapshotChain, stored_shape
@@ -27,7 +27,7 @@ from pointstamp.query.mission import Mission
 from pointstamp.query.queryspec import QuerySpec
 from pointstamp.query.savepoints import adopt_savepoint, check_savepoint
 from pointstamp.query.unneeded import remove_unneeded
-from pointstamp.sinks.port import Publisher, Sink, begin_output, complete_sink
+from pointstamp.sinks.port import Publisher, Sink, StagedLost, begin_output, complete_sink
 from pointstamp.sources.port import Position, Source, Unit, complete_source
 
 _log = logging.getLogger("pointstamp.query")
@@ -201,11 +201,28 @@ def publish_again(spec: QuerySpec, ledger: Ledger, publisher: Publisher) -> None
         )
     for commit in own:
         if through is None or commit.epoch > through:
-            publisher.publish(commit.number, commit.epoch, commit.staged)
+            try:
+                publisher.publish(commit.number, commit.epoch, commit.staged)
+            except (StagedLost, NotStored) as error:
+                _check_published_meanwhile(spec, publisher, commit.epoch, error)
     if own:
         ledger.note_published(committed)
     elif begin_output(publisher):
         ledger.note_begun()
+
+
+def _check_published_meanwhile(
+    spec: QuerySpec, publisher: Publisher, epoch: int, error: StorageError
+) -> None:
+    """RecoveryError if files of a commit are gone that no older driver has published meanwhile."""
+    through = publisher.published_through()
+    if through is None or through < epoch:
+        raise RecoveryError(
+            f"query '{spec.plan.name}': the journal in {spec.storage.address} has committed epoch {epoch}, "
+            f"but the output ends with epoch {-1 if through is None else through}, and files of epoch "
+            f"{epoch} are gone. If the output was restored from a copy, that copy is older than the "
+            f"checkpoint: restore a newer one, or start with a new checkpoint and a new output. {error}"
+        ) from error
 
 
 def newest_whole(spec: QuerySpec, ledger: Ledger) -> SnapshotChain | None:

@@ -1,8 +1,8 @@
 """Handle undeclared columns: reject, warn or ignore.
 
-A column that looks like the change of a row (``diff``, ``op``, ``_change_type``) is an error: without it a
-deletion would be read as an insertion. Any other is a warning, once for an input and these columns in a
-process. ``extra_columns="ignore"`` on the input accepts both without a word.
+A column that looks like the change of a row (``diff``, ``op``, ``_change_type``, ``is_deleted``) is an
+error: without it a deletion would be read as an insertion. Any other is a warning, once for an input and
+these columns in a process. ``extra_columns="ignore"`` on the input accepts both without a word.
 
 How an input treats them travels to its source in the metadata of the schema that rows are read with.
 """
@@ -23,7 +23,10 @@ _OPERATIONS: Final = (
     *("op", "operation", "op_type", "change_type", "row_kind", "rowkind"),
     *("cdc_operation", "$operation"),
 )
-_DELETIONS: Final = ("deleted", "fivetran_deleted", "ab_cdc_deleted_at")
+_DELETIONS: Final = (
+    *("deleted", "is_deleted", "isdeleted", "deleted_at", "deletedat", "delete_flag", "deleted_flag"),
+    *("fivetran_deleted", "ab_cdc_deleted_at"),
+)
 CHANGE_NAMES: Final = (*_WEIGHTS, *_OPERATIONS, *_DELETIONS)
 """What a column that says the change of a row is called, in any case and after underscores."""
 

@@ -29,7 +29,7 @@ from pointstamp.sinks import files
 from pointstamp.sinks.delta_log import DeltaCommit, DeltaLog, deltalake, table_folder
 from pointstamp.sinks.delta_table import CHANGES, AddedUp
 from pointstamp.sinks.files import Origin, StagedFiles
-from pointstamp.sinks.port import PublisherBase, SinkBase, Staged
+from pointstamp.sinks.port import PublisherBase, SinkBase, Staged, StagedLost
 from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.places import absolute_place
 from pointstamp.storage.port import Storage
@@ -156,7 +156,7 @@ class DeltaPublisher(PublisherBase):
             # Another driver may have added its changes up meanwhile, and removed them.
             waiting = [output for output in waiting if not self._log(output).is_published(commit)]
             if any(file.output in waiting for file in own):
-                raise StorageError(f"{problem} Give a path on a file system that driver and workers share.")
+                raise StagedLost(f"{problem} Give a path on a file system that driver and workers share.")
             break
         for output in waiting:
             if self._sink.is_table(self._staged[output]):

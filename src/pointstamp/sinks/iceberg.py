@@ -30,7 +30,7 @@ from pointstamp.redaction import HIDDEN, RedactedRepr, harmless, is_secret, reda
 from pointstamp.sinks import files
 from pointstamp.sinks.chain import Columns
 from pointstamp.sinks.files import Origin, StagedFiles, folder_name
-from pointstamp.sinks.port import PublisherBase, SinkBase, Staged
+from pointstamp.sinks.port import PublisherBase, SinkBase, Staged, StagedLost
 from pointstamp.storage.anywhere import storage_at, url_of
 from pointstamp.storage.places import absolute_place
 from pointstamp.storage.port import Storage
@@ -134,7 +134,7 @@ class IcebergPublisher(PublisherBase):
         mark = _mark(self._sink.query, number, epochs_through, staged)
         waiting = [output for output in outputs if not self._is_published(output, number, mark)]
         for problem in files.missing(self._storage, [file for o in waiting for file in pieces[o]]):
-            raise StorageError(f"{problem} Give a path on a file system that driver and workers share.")
+            raise StagedLost(f"{problem} Give a path on a file system that driver and workers share.")
         for output in waiting:
             self._add(output, number, mark, pieces[output])
 

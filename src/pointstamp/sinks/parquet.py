@@ -27,7 +27,7 @@ from pointstamp.sinks import files, hive
 from pointstamp.sinks.chain import Chain, Columns, PublishedCommit, changed_columns
 from pointstamp.sinks.compactor import ParquetCompactor
 from pointstamp.sinks.files import FileLayout, Origin, StagedFiles, folder_name
-from pointstamp.sinks.port import PublisherBase, SinkBase, Staged
+from pointstamp.sinks.port import PublisherBase, SinkBase, Staged, StagedLost
 from pointstamp.sinks.tiers import CompactionPolicy
 from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.places import absolute_place
@@ -167,7 +167,7 @@ class ParquetPublisher(PublisherBase):
     def _look_for(self, staged: Sequence[Staged]) -> None:
         # Not for a commit that is published: its files may have been replaced by larger ones.
         for problem in files.missing(self._storage, staged):
-            raise StorageError(
+            raise StagedLost(
                 f"{problem} A worker has written it, so either driver and workers do not share this "
                 "folder, or the file was removed. Give a path on a file system that all of them reach."
             )

@@ -29,6 +29,7 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 import pyarrow as pa
 
+from pointstamp.errors import StorageError
 from pointstamp.storage.port import Storage
 
 Epochs: TypeAlias = Mapping[int, Sequence[pa.RecordBatch]]
@@ -51,6 +52,10 @@ class Staged(msgspec.Struct, frozen=True):
     size_bytes: int
     crc32: int
     content: bytes = b""
+
+
+class StagedLost(StorageError):  # noqa: N818 - what happened
+    """What was staged for a commit is gone or altered; a driver that begins does not try again."""
 
 
 class Writer(Protocol):

@@ -19,6 +19,7 @@ _CHANGE_KEY: Final = re.compile(
 )
 _LOOKS_MAX: Final = 100
 _USUAL: Final = ("diff", "weight", "op", "__op", "operation", "_change_type")  # each costs 5 % of parsing
+_OF_DELETIONS: Final = (b"elete", b"ELETE")  # found much faster than parsed
 
 
 def refused_keys(declared: Sequence[str]) -> list[str]:
@@ -86,6 +87,17 @@ def keys_of(lines: Sequence[bytes]) -> dict[str, None]:
             if isinstance(value, dict):
                 keys.update(dict.fromkeys(value))
     return keys
+
+
+def deletion_keys(text: bytes, declared: Sequence[str]) -> list[str]:
+    """The keys of objects that look like the change of a row, if any in the text is about deletions.
+
+    >>> deletion_keys(b'{"x": 1, "isDeleted": false}', ["x"]), deletion_keys(b'{"op": "d"}', [])
+    (['isDeleted'], [])
+    """
+    if not any(word in text for word in _OF_DELETIONS):
+        return []
+    return [key for key in change_keys(text) if key not in declared]
 
 
 def change_keys(text: bytes) -> list[str]:

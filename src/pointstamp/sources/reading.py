@@ -40,7 +40,14 @@ from pointstamp.rows.schema import check_asked, check_text, fit
 from pointstamp.rows.undeclared import check_undeclared, extra_of
 from pointstamp.sources.file_names import Format, codec_of, delimiter_of, format_of, partition_values
 from pointstamp.sources.folder import Folder, Handle
-from pointstamp.sources.json_lines import change_keys, check_utf8, json_lines, keys_of, refused_keys
+from pointstamp.sources.json_lines import (
+    change_keys,
+    check_utf8,
+    deletion_keys,
+    json_lines,
+    keys_of,
+    refused_keys,
+)
 from pointstamp.sources.port import Part
 
 OnBadRow: TypeAlias = Literal["error", "drop", "keep"]
@@ -550,12 +557,24 @@ def _line_blocks(stream: Any, line_bytes_max: int, who: str) -> Iterator[_Block]
             return
         if end:
             text, rest = rest + more[:end], more[end:]
+            _check_lines(_Block(line, text), line_bytes_max, who)
             yield _Block(line, text)
             line += text.count(b"\n")
         else:
             rest += more
         if len(rest) > line_bytes_max:
             raise _long_line(who, f"line {line}", line_bytes_max)
+
+
+def _check_lines(block: _Block, line_bytes_max: int, who: str) -> None:
+    """SourceError for a line that is too long, of lines with their ends."""
+    start, text = 0, block.text
+    while start + line_bytes_max < len(text):
+        end = text.rfind(b"\n", start, start + line_bytes_max + 1)
+        if end < 0:
+            line = block.first_line + text.count(b"\n", 0, start)
+            raise _long_line(who, f"line {line}", line_bytes_max)
+        start = end + 1
 
 
 def _long_line(who: str, where: str, line_bytes_max: int) -> SourceError:
@@ -577,6 +596,8 @@ def _json(job: _Job) -> Iterator[ReadRows]:
 def _json_block(job: _Job, block: _Block) -> Iterator[ReadRows]:
     is_checked = extra_of(job.wanted) != "ignore"
     refused = refused_keys(job.wanted.names) if is_checked else []
+    if is_checked:
+        job.undeclared(deletion_keys(block.text, job.wanted.names), job.schema.names)
     try:
         yield from [ReadRows(rows, {}) for rows in _json_rows(block.text, job.schema, refused)]
     except (pa.ArrowException, ValueError) as error:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from pointstamp import Table, col, count, operator
 from pointstamp.errors import FlowError
 from pointstamp.graphs.communities.voting import CountVotes
-from pointstamp.graphs.graph import Graph
+from pointstamp.graphs.graph import Graph, check_graph
 
 
 def cdlp(graph: Graph, *, rounds: int = 10) -> Table:
@@ -28,6 +28,7 @@ def cdlp(graph: Graph, *, rounds: int = 10) -> Table:
     An edge counts as often as it is there. In a directed graph it counts in both directions, so that of two
     vertices with edges both ways each counts twice for the other. A vertex without edges keeps its label.
     """
+    check_graph("cdlp", graph)
     if rounds < 0:
         raise FlowError(
             f"cdlp: rounds must be an integer of 0 or more, got {rounds!r}. Give a number of rounds."

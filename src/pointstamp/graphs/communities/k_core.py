@@ -13,7 +13,7 @@ Direction, loops at vertices and how often an edge is there make no difference (
 import pyarrow as pa
 
 import pointstamp as ps
-from pointstamp.graphs.graph import DST, ID, SRC, Graph
+from pointstamp.graphs.graph import DST, ID, SRC, Graph, check_graph
 from pointstamp.graphs.whole.by_vertex import ByVertex
 from pointstamp.graphs.whole.gathering import gathered
 from pointstamp.graphs.whole.shells import Shells
@@ -21,6 +21,7 @@ from pointstamp.graphs.whole.shells import Shells
 
 def k_core(graph: Graph) -> ps.Table:
     """``id`` and ``core`` of every vertex; 0 where it has no neighbour."""
+    check_graph("k_core", graph)
     if graph.needs_numbers:
         return graph.by_id(k_core(graph.in_numbers))
     if graph.is_for_arrays:

@@ -7,13 +7,14 @@ Without directions each counts both ways. A vertex with fewer than two neighbour
 
 import pointstamp as ps
 from pointstamp import functions
-from pointstamp.graphs.graph import DST, ID, SRC, Graph
+from pointstamp.graphs.graph import DST, ID, SRC, Graph, check_graph
 from pointstamp.graphs.patterns.counting import corners
 from pointstamp.graphs.patterns.triangles import sides_in_join
 
 
 def lcc(graph: Graph) -> ps.Table:
     """``id`` and ``coefficient``, from 0 to 1, of every vertex."""
+    check_graph("lcc", graph)
     if graph.needs_numbers:
         return graph.by_id(lcc(graph.in_numbers))
     found = _in_arrays(graph) if graph.is_for_arrays else _in_join(graph)

@@ -66,7 +66,12 @@ def _added_edges(edges: Table) -> Stream:
     return edges.appended(name="edges that are added")
 
 
-def _check_stream(edges: Stream, src: str, dst: str, diff: str | None) -> None:
+def _check_stream(edges: object, src: str, dst: str, diff: str | None) -> None:
+    if not isinstance(edges, Stream):
+        raise FlowError(
+            f"connected_components: it needs a Stream or a Table of edges, got {type(edges).__name__}. Give "
+            "the edges, such as graph.edges, or use ps.graphs.wcc(graph), from which edges can be deleted."
+        )
     if edges.loops:
         raise FlowError(
             f"connected_components of {edges}: the edges must be outside of loops, got a stream in loop "

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 import pointstamp as ps
 from pointstamp.graphs.components.spreading import COMPONENT, by_least_id, least_label
-from pointstamp.graphs.graph import DST, ID, SRC, Graph
+from pointstamp.graphs.graph import DST, ID, SRC, Graph, check_graph
 from pointstamp.graphs.whole.by_vertex import ByVertex
 from pointstamp.graphs.whole.gathering import gathered
 from pointstamp.graphs.whole.parts import StrongParts
@@ -22,6 +22,7 @@ from pointstamp.graphs.whole.parts import StrongParts
 
 def scc(graph: Graph) -> ps.Table:
     """``id`` and ``component`` of every vertex; a component is named by its least vertex."""
+    check_graph("scc", graph)
     if graph.needs_numbers:
         return by_least_id(graph, scc(graph.in_numbers), name="scc")
     if graph.is_for_arrays:

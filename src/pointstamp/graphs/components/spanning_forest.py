@@ -19,13 +19,14 @@ import pyarrow.compute as pc
 import pointstamp as ps
 from pointstamp.errors import FlowError
 from pointstamp.graphs.components.spreading import COMPONENT, least_label
-from pointstamp.graphs.graph import DST, ID, SRC, WEIGHT, Graph
+from pointstamp.graphs.graph import DST, ID, SRC, WEIGHT, Graph, check_graph
 from pointstamp.graphs.whole.gathering import gathered
 from pointstamp.graphs.whole.lightest import LightestForest
 
 
 def minimum_spanning_forest(graph: Graph) -> ps.Table:
     """``src``, ``dst`` and ``weight`` of the edges of the forest; ``src`` is the lesser end."""
+    check_graph("minimum_spanning_forest", graph)
     if graph.weight is None:
         raise FlowError(
             f"minimum_spanning_forest of {graph}: the edges have no weights. Name their column with "

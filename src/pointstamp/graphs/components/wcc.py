@@ -16,13 +16,14 @@ from pointstamp.graphs.arrays.ends import named_by
 from pointstamp.graphs.components.growing import connected_components
 from pointstamp.graphs.components.relabelling import Relabelled
 from pointstamp.graphs.components.spreading import by_least_id, least_label
-from pointstamp.graphs.graph import DST, ID, SRC, Graph
+from pointstamp.graphs.graph import DST, ID, SRC, Graph, check_graph
 from pointstamp.graphs.paths.saved_ways import DISTANCE
 from pointstamp.graphs.paths.searching import searched
 
 
 def wcc(graph: Graph) -> ps.Table:
     """``id`` and ``component`` of every vertex."""
+    check_graph("wcc", graph)
     if graph.needs_numbers:
         return by_least_id(graph, wcc(graph.in_numbers), name="wcc")
     if not graph.is_for_arrays:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import pointstamp as ps
 from pointstamp.graphs.given import Key
-from pointstamp.graphs.graph import DST, ID, SRC, Graph
+from pointstamp.graphs.graph import DST, ID, SRC, Graph, check_graph
 from pointstamp.graphs.paths.nearest import nearest
 from pointstamp.graphs.paths.saved_ways import DISTANCE
 
@@ -20,6 +20,7 @@ def bfs(graph: Graph, source: ps.Table | Iterable[Key] | Key) -> ps.Table:
     ``source`` is an id, several ids, or a table of ``id``; with several the nearest counts. One that is no
     vertex of the graph is not there.
     """
+    check_graph("bfs", graph)
     if graph.needs_numbers:
         return graph.by_id(bfs(graph.in_numbers, graph.numbers_among(source)))
     starts = graph.among(source).select(ID, name="bfs: starts", distance=ps.lit(0, "long"))

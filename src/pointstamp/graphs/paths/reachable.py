@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pointstamp as ps
 from pointstamp.graphs.given import Key
-from pointstamp.graphs.graph import DST, ID, SRC, Graph
+from pointstamp.graphs.graph import DST, ID, SRC, Graph, check_graph
 from pointstamp.graphs.paths.nearest import nearest
 
 
@@ -13,6 +13,7 @@ def reachable(graph: Graph, sources: ps.Table | Iterable[Key] | Key) -> ps.Table
 
     ``sources`` are several ids, one, or a table of ``id``; an id that is not a vertex of the graph is absent.
     """
+    check_graph("reachable", graph)
     if graph.needs_numbers:
         return graph.by_id(reachable(graph.in_numbers, graph.numbers_among(sources)))
     starts = graph.among(sources).select(ID, name="reachable: starts", distance=ps.lit(0, "long"))

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 import pointstamp as ps
 from pointstamp.graphs.given import Key, named
-from pointstamp.graphs.graph import ID, Graph
+from pointstamp.graphs.graph import ID, Graph, check_graph
 from pointstamp.graphs.paths.bfs import bfs
 from pointstamp.graphs.paths.nearest import nearest_in_loop
 from pointstamp.graphs.paths.saved_ways import LENGTH
@@ -32,6 +32,7 @@ def shortest_paths(
     ``landmarks`` are several ids, one, or a table of ``id``. Distances are numbers of edges, or with
     ``weighted`` sums of weights, which must not be less than 0.
     """
+    check_graph("shortest_paths", graph)
     if not isinstance(landmarks, ps.Table):
         ids = named(landmarks)
         landmarks = ids

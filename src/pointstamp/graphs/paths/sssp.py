@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pointstamp as ps
 from pointstamp.errors import FlowError
 from pointstamp.graphs.given import Key
-from pointstamp.graphs.graph import DST, ID, SRC, WEIGHT, Graph
+from pointstamp.graphs.graph import DST, ID, SRC, WEIGHT, Graph, check_graph
 from pointstamp.graphs.paths.nearest import nearest
 from pointstamp.graphs.paths.saved_ways import LENGTH
 
@@ -25,6 +25,7 @@ def sssp(graph: Graph, source: ps.Table | Iterable[Key] | Key) -> ps.Table:
     ``source`` is an id, several ids, or a table of ``id``; with several the nearest counts. A weight that is
     less than 0, null or not a number is refused when it comes.
     """
+    check_graph("sssp", graph)
     if graph.needs_numbers and graph.weight is not None:
         checked = with_checked_weights(graph)
         return checked.by_id(sssp(checked.in_numbers, checked.numbers_among(source)))

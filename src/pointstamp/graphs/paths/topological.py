@@ -6,7 +6,7 @@ levels of the others grow along the edges until none does.
 """
 
 import pointstamp as ps
-from pointstamp.graphs.graph import DST, ID, SRC, Graph
+from pointstamp.graphs.graph import DST, ID, SRC, Graph, check_graph
 
 
 def topological_levels(graph: Graph) -> ps.Table:
@@ -14,6 +14,7 @@ def topological_levels(graph: Graph) -> ps.Table:
 
     An edge from a vertex to itself is a cycle, and so is every edge that has no direction.
     """
+    check_graph("topological_levels", graph)
     links = graph.links.select(SRC, DST).distinct(name="levels: links")
     endless = graph.ids.iterate(
         lambda left, links: (

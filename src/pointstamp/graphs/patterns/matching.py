@@ -17,11 +17,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import pointstamp as ps
-from pointstamp.graphs.graph import DST, ID, SRC, Graph
+from pointstamp.graphs.graph import DST, ID, SRC, Graph, check_graph
 
 
 def maximal_matching(graph: Graph) -> ps.Table:
     """``src`` and ``dst`` of the edges that are matched; ``src`` is the lesser end."""
+    check_graph("maximal_matching", graph)
     ends = {
         SRC: ps.functions.least(ps.col(SRC), ps.col(DST)),
         DST: ps.functions.greatest(ps.col(SRC), ps.col(DST)),

@@ -15,7 +15,7 @@ a change costs the motifs in which it takes part, and those that are found of th
 from collections.abc import Sequence
 
 from pointstamp import Table, col, lit
-from pointstamp.graphs.graph import DST, ID, SRC, Graph
+from pointstamp.graphs.graph import DST, ID, SRC, Graph, check_graph
 from pointstamp.graphs.patterns.motif_text import EdgeTerm, Term, VertexTerm, names_of, terms_of
 
 
@@ -24,6 +24,7 @@ def find(graph: Graph, motif: str) -> Table:
 
     Terms without a vertex in common are all pairs. In a graph that is not directed an edge leads both ways.
     """
+    check_graph("find", graph)
     terms = terms_of(motif)
     edges = _edges(graph)
     found: Table | None = None

@@ -11,12 +11,13 @@ Direction, loops at vertices and how often an edge is there make no difference (
 """
 
 import pointstamp as ps
-from pointstamp.graphs.graph import DST, ID, SRC, Graph
+from pointstamp.graphs.graph import DST, ID, SRC, Graph, check_graph
 from pointstamp.graphs.patterns.counting import SIDES, corners
 
 
 def triangles(graph: Graph) -> ps.Table:
     """``id`` and ``triangles``, in how many it is a corner, of every vertex."""
+    check_graph("triangles", graph)
     if graph.needs_numbers:
         return graph.by_id(triangles(graph.in_numbers))
     alone = graph.ids.select(ID, sides=ps.lit(0, "long"))
@@ -25,6 +26,7 @@ def triangles(graph: Graph) -> ps.Table:
 
 def triangle_count(graph: Graph) -> ps.Table:
     """One row with ``triangles``: how many there are in all."""
+    check_graph("triangle_count", graph)
     if graph.needs_numbers:
         return triangle_count(graph.in_numbers)
     counted = _sides(graph).reduce(corners=ps.sum(SIDES), name="triangle count")

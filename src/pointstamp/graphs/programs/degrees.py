@@ -5,7 +5,7 @@ times counts as often (networkx, igraph). A change costs its own edges.
 """
 
 import pointstamp as ps
-from pointstamp.graphs.graph import DST, ID, SRC, Graph
+from pointstamp.graphs.graph import DST, ID, SRC, Graph, check_graph
 
 
 def degrees(graph: Graph) -> ps.Table:
@@ -13,6 +13,7 @@ def degrees(graph: Graph) -> ps.Table:
 
     Where edges have no direction all three are the number of ends of edges at the vertex.
     """
+    check_graph("degrees", graph)
     none, one = ps.lit(0, "long"), ps.lit(1, "long")
     begin = graph.edges.select(name="begin", id=ps.col(SRC), begins=one, ends=none)
     end = graph.edges.select(name="end", id=ps.col(DST), begins=none, ends=one)

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from pointstamp import Expression, Table, col
 from pointstamp.errors import FlowError
-from pointstamp.graphs.graph import DST, ID, SRC, Graph
+from pointstamp.graphs.graph import DST, ID, SRC, Graph, check_graph
 
 Message: TypeAlias = Expression | Mapping[str, Any]
 """One value, which is called ``msg``, or several by name; values are expressions or constants."""
@@ -20,6 +20,7 @@ Message: TypeAlias = Expression | Mapping[str, Any]
 
 def triplets(graph: Graph) -> Table:
     """Every edge with its properties and those of its ends: ``src``, ``dst``, ``src_age``, ``dst_age``."""
+    check_graph("triplets", graph)
     return with_ends(graph.edges, graph.vertices)
 
 
@@ -51,6 +52,7 @@ def aggregate_messages(
     ``to_src`` and ``to_dst`` are expressions over the columns of triplets; with one of them, or both, each
     edge sends a message to that end. In a graph that is not directed ends are as the edges say.
     """
+    check_graph("aggregate_messages", graph)
     sent = messages_of("aggregate_messages", triplets(graph), to_src, to_dst)
     return sent.reduce(ID, aggregates={**(aggregates or {}), **named})
 

@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from pointstamp import Table
 from pointstamp.errors import FlowError
-from pointstamp.graphs.graph import ID, Graph
+from pointstamp.graphs.graph import ID, Graph, check_graph
 from pointstamp.graphs.programs.messages import Message, messages_of, with_ends
 
 Update = Mapping[str, Any] | Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -56,6 +56,7 @@ def pregel(
     With ``rounds`` it ends after so many. Without, it ends when no state changes; one that continues for
     ``max_rounds`` is an error.
     """
+    check_graph("pregel", graph)
     _check(start, update, aggregates, rounds)
     states = graph.vertices.select(ID, **start)
 

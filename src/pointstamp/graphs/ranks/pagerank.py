@@ -37,7 +37,7 @@ from pointstamp import sum as sum_of
 from pointstamp.errors import FlowError
 from pointstamp.graphs.arrays.columns import DIFF
 from pointstamp.graphs.given import Key
-from pointstamp.graphs.graph import Graph
+from pointstamp.graphs.graph import Graph, check_graph
 from pointstamp.graphs.ranks.pushing import PushResiduals
 from pointstamp.graphs.ranks.units import units
 
@@ -55,6 +55,7 @@ def pagerank(
     ``sums_to="one"`` ranks are those of networkx and igraph, with ``"vertices"`` those of GraphFrames, and
     with None (1 - damping) + damping * (what comes in), where a change costs the ranks that change.
     """
+    check_graph("pagerank", graph)
     ranks = _pushed("pagerank", graph, None, damping, tolerance)
     return _scaled("pagerank", ranks, damping, tolerance, sums_to)
 
@@ -74,6 +75,7 @@ def personalised_pagerank(
     with few sources in a large graph, set it well below the number of sources divided by that of vertices.
     While none of the sources is a vertex, all ranks are 0, exactly.
     """
+    check_graph("personalised_pagerank", graph)
     who = "personalised_pagerank"
     ranks = _pushed(who, graph, graph.among(sources), damping, tolerance)
     return _scaled(who, ranks, damping, tolerance, sums_to)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pointstamp.errors import PointstampError, StorageError
 from pointstamp.rows.schema import to_batches
 from pointstamp.rows.undeclared import extra_of
-from pointstamp.sources.json_lines import check_utf8, json_lines, keys_of, refused_keys
+from pointstamp.sources.json_lines import check_utf8, deletion_keys, json_lines, keys_of, refused_keys
 
 T = TypeVar("T")
 
@@ -149,7 +149,10 @@ def _parsed(texts: Sequence[bytes], schema: pa.Schema) -> Iterable[pa.RecordBatc
     joined = b"\n".join(lines)
     check_utf8(joined)
     # A value for a key that looks like the change of a row is a problem, so that its keys are looked at.
-    refused = refused_keys(schema.names) if extra_of(schema) != "ignore" else []
+    is_checked = extra_of(schema) != "ignore"
+    if is_checked and deletion_keys(joined, schema.names):
+        raise ValueError("it has a key that looks like the change of a row")
+    refused = refused_keys(schema.names) if is_checked else []
     batches = list(json_lines(pa.BufferReader(joined), schema, len(joined) + 1, refused))
     if sum(batch.num_rows for batch in batches) != len(lines):
         raise ValueError("it is more than one JSON object")

@@ -7,7 +7,8 @@ query may stand still.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from os import PathLike
@@ -31,6 +32,7 @@ from pointstamp.sources.port import Part, Position, SourceBase, Unit, Watch
 from pointstamp.sources.provenance import Identity, options_of
 
 if TYPE_CHECKING:
+    from confluent_kafka import Message
     from confluent_kafka.admin import AdminClient
 
 ROWS_PER_TICK: Final = 10_000
@@ -54,6 +56,7 @@ def kafka(
     starting: str | int | datetime = EARLIEST,
     on_bad: OnBad | BadRecords = "error",
     on_lost: OnLost = "error",
+    skip: Collection[str] = (),
     rows_per_tick: int | None = ROWS_PER_TICK,
     bytes_per_tick: int | None = None,
     gather_seconds: float = _GATHER_SECONDS,
@@ -81,6 +84,8 @@ def kafka(
       them likewise and writes them to a folder; or ``"keep"``, with nulls and the reason in the column that
       is the error. It may be changed when a query is restarted, but for ``"keep"``.
     - ``on_lost``: whether records that are needed and were removed are an ``"error"``, or to ``"skip"``.
+    - ``skip``: records that are left out, as ``"topic/partition/offset"``, and counted like those that cannot
+      be decoded. It may be changed when a query is restarted, also for a record that ended the query.
     - ``rows_per_tick``: how many records one epoch takes at most; None takes all that are there.
     - ``bytes_per_tick``: how many bytes of keys and values one epoch takes at most, about, by the size that
       the last records have on average.
@@ -127,6 +132,7 @@ def kafka(
         topics_every_seconds,
         bytes_per_tick,
         moved_from=moved_from,
+        skip=_named_records(who, skip),
     )
 
 
@@ -147,6 +153,7 @@ class KafkaSource(SourceBase, RedactedRepr):
     bytes_per_tick: int | None = None
     units_per_tick: int | None = None
     moved_from: str | None = None
+    skip: frozenset[tuple[Place, int]] = frozenset()
 
     def check(self) -> None:
         """Raise FlowError if what is needed is not installed."""
@@ -167,20 +174,28 @@ class KafkaSource(SourceBase, RedactedRepr):
         wanted = range_of(part)
         who = self.who(wanted.place)
         skipped = 0
-        for messages in fetched(self.cluster, wanted, who, self.on_lost):
+        for fetch in fetched(self.cluster, wanted, who, self.on_lost):
+            messages = self._taken(fetch, wanted.place)
             rows, left_out = self.columns.rows(messages, schema, who)
-            skipped += left_out
+            skipped += len(fetch) - len(messages) + left_out
             if rows.num_rows:
                 yield rows
         if skipped:
             _skipped[part.locator] = skipped
             _log.warning(
-                "%s: from offset %s to %s, %s records could not be decoded and were skipped.",
+                "%s: from offset %s to %s, %s records could not be decoded%s and were skipped.",
                 who,
                 wanted.start,
                 wanted.stop - 1,
                 skipped,
+                " or are named in skip=" if self.skip else "",
             )
+
+    def _taken(self, fetch: Sequence["Message"], place: Place) -> Sequence["Message"]:
+        """The records that are not to be left out."""
+        if not self.skip:
+            return fetch
+        return [message for message in fetch if (place, message.offset()) not in self.skip]
 
     def skipped(self, part: Part) -> int:
         """Return the number of skipped records of a part that was read."""
@@ -248,6 +263,21 @@ def _starting(who: str, given: str | int | datetime) -> str | int:
             f"{given!r}. Give one of these."
         )
     return given
+
+
+def _named_records(who: str, names: Collection[str]) -> frozenset[tuple[Place, int]]:
+    if isinstance(names, str):
+        raise FlowError(f"{who}: skip must be a list of records, got {names!r}. Write skip=[{names!r}].")
+    found = set()
+    for name in names:
+        match = re.fullmatch(r"([^/]+)/(\d+)/(\d+)", name)
+        if match is None:
+            raise FlowError(
+                f"{who}: skip must name records as 'topic/partition/offset', got {name!r}. Write for example "
+                "skip=['orders/0/17']."
+            )
+        found.add(((match[1], int(match[2])), int(match[3])))
+    return frozenset(found)
 
 
 def _check_choice(who: str, what: str, given: str, choices: Sequence[str]) -> None:
