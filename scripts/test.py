@@ -29,11 +29,11 @@ PARTS: Final = (
 PYTEST: Final = ["-m", "pytest", "-p", "no:cacheprovider", "--durations=15", "--durations-min=4"]
 
 
-TABLES: Final = ("tests/tables", "tests/views")
+TABLES: Final = ("tests/tables", "tests/sql_views")
 """Where thousands of random queries are."""
 TABLES_AND_GRAPHS: Final = ("tests/tables", "tests/graphs")
 """What is made of tables, without SQL."""
-MODELS: Final = ("tests/simulate", "tests/judge", "tests/views", "models/tests")
+MODELS: Final = ("tests/simulate", "tests/judge", "tests/sql_views", "models/tests")
 """What works and never waits, besides the parts."""
 QUERIES: Final = ("tests/query", "tests/journal", "tests/torture")
 """What waits most of its time: for processes that start, end and are killed."""
@@ -44,7 +44,7 @@ MORE: Final = {
     "more": ("rows", "keyed", "reduce", "show"),
 }
 """The profiles of hypothesis, and the packages whose properties are tried with their many examples."""
-IN_ZONES: Final = tuple(f"tests/{part}" for part in ("expressions", "views", "rows", "sources", "tables"))
+IN_ZONES: Final = tuple(f"tests/{part}" for part in ("expressions", "sql_views", "rows", "sources", "tables"))
 """What could depend on the time zone and the locale of the machine, and must not."""
 ELSEWHERE: Final = (
     {"TZ": "America/St_Johns", "LC_ALL": "POSIX"},

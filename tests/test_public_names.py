@@ -1,9 +1,11 @@
 """The public names: each is there, and none is loaded before it is used."""
 
 import builtins
+import pkgutil
 import re
 import subprocess
 import sys
+from types import ModuleType
 
 import pytest
 
@@ -51,3 +53,11 @@ def test_importing_pointstamp_loads_neither_arrow_nor_spark() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True
     )
     assert ran.stdout.strip() == "[]"
+
+
+def test_no_public_name_is_hidden_by_a_module_of_that_name() -> None:
+    """Importing ``pointstamp.x`` sets the attribute ``x``, so a function ``x`` would be gone after it."""
+    modules = {each.name for each in pkgutil.iter_modules(ps.__path__)}
+    assert len(modules) > 20
+    hidden = {name for name in dir(ps) if name in modules}
+    assert {name for name in hidden if not isinstance(getattr(ps, name), ModuleType)} == set()

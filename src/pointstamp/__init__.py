@@ -88,6 +88,9 @@ if TYPE_CHECKING:
     from pointstamp.sources.kafka.source import kafka
     from pointstamp.sources.port import Part, Source, Unit, Watch
     from pointstamp.sources.published import published
+    from pointstamp.sql_views.frames import views
+    from pointstamp.sql_views.sql import sql
+    from pointstamp.sql_views.view import view
     from pointstamp.state import saved
     from pointstamp.state.pieces import Piece, Stateful
     from pointstamp.storage.port import Storage
@@ -109,9 +112,6 @@ if TYPE_CHECKING:
     from pointstamp.topology.domain import RootSummary, Time, TimeOrder
     from pointstamp.topology.stacks import Stacks
     from pointstamp.topology.summary import Summary, delay
-    from pointstamp.views.frames import views
-    from pointstamp.views.sql import sql
-    from pointstamp.views.view import view
 
 _HOMES = {
     "Accumulator": "reduce.aggregate",
@@ -225,7 +225,7 @@ _HOMES = {
     "running_sum": "tables.in_order",
     "read_table": "sinks.reading",
     "saved": "state.saved",
-    "sql": "views.sql",
+    "sql": "sql_views.sql",
     "stddev": "reduce.asking",
     "stddev_pop": "reduce.asking",
     "stddev_samp": "reduce.asking",
@@ -235,8 +235,8 @@ _HOMES = {
     "var_pop": "reduce.asking",
     "var_samp": "reduce.asking",
     "variance": "reduce.asking",
-    "view": "views.view",
-    "views": "views.frames",
+    "view": "sql_views.view",
+    "views": "sql_views.frames",
     "when": "expressions.tree",
 }
 

@@ -10,7 +10,7 @@ import pytest
 
 from pointstamp.expressions.function import known_functions
 from pointstamp.expressions.tree import Call, Expression
-from pointstamp.views.functions import SCALARS
+from pointstamp.sql_views.functions import SCALARS
 from support.catalyst_answers import functions_of_trees
 from support.spark_answers import differences, load
 from support.spark_expressions import EXPRESSIONS, KNOWN_DIFFERENCES

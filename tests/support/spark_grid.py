@@ -26,10 +26,10 @@ from pointstamp.expressions.compiling import compile_expression
 from pointstamp.expressions.tree import Expression
 from pointstamp.expressions.zones import in_time_zone
 from pointstamp.rows.ddl import parse_ddl, type_to_ddl
-from pointstamp.views.parsing import parse
-from pointstamp.views.rewriting import rewritten
-from pointstamp.views.scope import Scope, ScopeName
-from pointstamp.views.translating import Translator
+from pointstamp.sql_views.parsing import parse
+from pointstamp.sql_views.rewriting import rewritten
+from pointstamp.sql_views.scope import Scope, ScopeName
+from pointstamp.sql_views.translating import Translator
 
 ERROR: Final = "error"
 REJECTED: Final = "rejected"

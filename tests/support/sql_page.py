@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import pointstamp as ps
 from pointstamp.errors import SqlError
+from sql_views.test_refusals import REFUSED, TABLES
 from support.sql_cases import CASES
 from support.sql_differences import DIFFERENCES
-from views.test_refusals import REFUSED, TABLES
 
 PAGE: Final = Path(__file__).parent.parent.parent / "docs" / "sql.md"
 

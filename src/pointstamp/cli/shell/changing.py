@@ -16,8 +16,8 @@ from pointstamp.errors import FlowError, SqlError
 from pointstamp.expressions.compiling import compile_expression
 from pointstamp.expressions.tree import col, lit
 from pointstamp.rows.ddl import to_ddl
-from pointstamp.views.parts import check_parts
-from pointstamp.views.refusing import placed, refused
+from pointstamp.sql_views.parts import check_parts
+from pointstamp.sql_views.refusing import placed, refused
 
 
 def change(session: ShellSession, node: exp.Insert | exp.Delete | exp.Update) -> int:

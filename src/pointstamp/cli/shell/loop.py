@@ -15,7 +15,7 @@ from pointstamp.cli.shell.session import ShellSession
 from pointstamp.cli.shell.stored import StoredTable
 from pointstamp.errors import OperatorError, PointstampError, UsageError, words_of
 from pointstamp.rows.ddl import to_ddl
-from pointstamp.views.parsing import parse
+from pointstamp.sql_views.parsing import parse
 
 _WELCOME: Final = "Views that are kept up to date, as rows come and go. Write .help for help, .quit to end."
 _HELP: Final = """\

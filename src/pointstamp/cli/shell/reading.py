@@ -9,7 +9,7 @@ from typing import Final
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import TokenType
 
-from pointstamp.views.parsing import SparkSql
+from pointstamp.sql_views.parsing import SparkSql
 
 _PROMPTS: Final = ("sql> ", "  .. ")
 

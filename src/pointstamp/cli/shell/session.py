@@ -17,11 +17,11 @@ from pointstamp.dataflow import Dataflow
 from pointstamp.dataflow.table import Table
 from pointstamp.errors import FlowError
 from pointstamp.running.local import LocalRun
+from pointstamp.sql_views.declaring import InputDeclaration
+from pointstamp.sql_views.parts import check_parts
+from pointstamp.sql_views.refusing import refused
+from pointstamp.sql_views.statements import RESULT, ViewsFlow
 from pointstamp.tables.kept.value import is_changes, rows_of_table
-from pointstamp.views.declaring import InputDeclaration
-from pointstamp.views.parts import check_parts
-from pointstamp.views.refusing import refused
-from pointstamp.views.statements import RESULT, ViewsFlow
 
 _ROUNDS_MAX = 100
 

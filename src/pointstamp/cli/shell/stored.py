@@ -10,9 +10,9 @@ from pointstamp.dataflow import Dataflow
 from pointstamp.dataflow.table import Table
 from pointstamp.errors import FlowError
 from pointstamp.rows.schema import as_schema
+from pointstamp.sql_views.declaring import InputDeclaration
 from pointstamp.tables.kept.value import copies, sum_of
 from pointstamp.tables.kept.weights import DIFF_FIELD
-from pointstamp.views.declaring import InputDeclaration
 
 WEIGHT: Final = "weight of the shell"
 

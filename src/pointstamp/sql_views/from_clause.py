@@ -1,0 +1,228 @@
+"""FROM with its joins, and the parts of WHERE that can be applied on the way.
+
+A comma binds weaker than JOIN, as in Spark. Inner joins go to a pool (``joins``); one of another kind takes
+what was joined since the last comma as its left side. A part of WHERE that speaks only of that left side is
+applied before a left, semi or anti join: these make no rows in which the left side is null. A right or full
+join that follows makes some, so WHERE waits for it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from sqlglot import exp
+
+from pointstamp.expressions.tree import Expression, lit
+from pointstamp.flow.join_kind import How
+from pointstamp.sql_views.catalog import Catalog
+from pointstamp.sql_views.conditions import SplitCondition, all_of, parts_of, split
+from pointstamp.sql_views.event_time import TimeCondition
+from pointstamp.sql_views.joins import JoinPool, Unjoined
+from pointstamp.sql_views.outer_joins import inner, joined, merged_names
+from pointstamp.sql_views.parsing import COMMA
+from pointstamp.sql_views.pruning import Names, names_of_joins
+from pointstamp.sql_views.ranking import AT_MOST, places_wanted
+from pointstamp.sql_views.refusing import placed, refused
+from pointstamp.sql_views.scope import Relation
+from pointstamp.sql_views.sources import source
+from pointstamp.sql_views.translating import Translator
+
+_KINDS: Final[dict[str, How]] = {"SEMI": "semi", "ANTI": "anti"}
+_SIDES: Final[dict[str, How]] = {"LEFT": "left", "RIGHT": "right", "FULL": "full"}
+_ALWAYS: Final = lit(True)
+
+
+@dataclass(slots=True)
+class FromClause:
+    """FROM as it is read: a pool of relations, those since the last comma apart."""
+
+    catalog: Catalog
+    needed: Names | None
+    where: list[exp.Expr]
+    """Parts of WHERE that are not applied yet."""
+    timed: list[TimeCondition]
+    """Conditions on event time that are not applied yet."""
+    _applied: list[exp.Expr] = field(default_factory=list)
+    """Parts of WHERE that were applied before a join."""
+
+    def read(self, first: exp.Expr, joins: Sequence[exp.Join]) -> JoinPool:
+        """The relations of FROM, and the conditions between them."""
+        whole, chain = JoinPool(), JoinPool()
+        chain.add(self._source(first), first)
+        for number, join in enumerate(joins):
+            if _is_comma(join):
+                _move(chain, whole)
+                chain = JoinPool()
+                chain.add(self._source(join.this), join.this)
+            else:
+                self._join(chain, join, may_filter=not _makes_nulls(joins[number + 1 :]))
+        _move(chain, whole)
+        for part in self._applied:
+            for column in part.find_all(exp.Column):
+                whole.scope.find(column)  # one that a later relation has, too, is refused
+        return whole
+
+    def apply_times(self, pool: JoinPool) -> None:
+        """Apply what speaks of the event time of one relation, so that a join of it forgets rows, too."""
+        for each in list(self.timed):
+            columns = list(each.value.find_all(exp.Column))
+            for number, waiting in enumerate(pool.waiting):
+                relation = waiting.relation
+                if columns and all(relation.scope.has(column) for column in columns):
+                    value = Translator(relation.scope, self.catalog.parameters)(each.value)
+                    made = relation.with_table(each.applied(relation.table, value))
+                    pool.waiting[number] = replace(waiting, relation=made)
+                    self.timed.remove(each)
+                    break
+
+    def _source(self, node: exp.Expr, *, is_seen: bool = True) -> Relation:
+        """A relation; WHERE can only speak of it if it is seen there."""
+        if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table | exp.Subquery):
+            return self._in_parentheses(node, node.this)
+        if is_seen and isinstance(node, exp.Subquery) and isinstance(node.this, exp.Select):
+            node.this.meta[AT_MOST] = self._places_wanted(node)
+        return source(node, self.catalog, self.needed)
+
+    def _in_parentheses(self, node: exp.Subquery, first: exp.Expr) -> Relation:
+        """Joins in parentheses: what they join is spoken of by its own names."""
+        if node.args.get("alias") is not None:
+            raise refused(
+                node, "joins in parentheses have no name of their own", "Write (select * from ...) as x."
+            )
+        joins, alone = first.args.get("joins") or [], first.copy()
+        alone.set("joins", None)
+        own = names_of_joins(joins)
+        inside = None if own is None or self.needed is None else self.needed | own
+        return FromClause(self.catalog, inside, [], []).read(alone, joins).merge(self.needed)
+
+    def _places_wanted(self, node: exp.Subquery) -> dict[str, int]:
+        """Which columns of a subquery have a greatest number in WHERE: the places that are looked at."""
+        if any(node.this.args.get(part) for part in ("limit", "qualify")):
+            return {}
+        found: dict[str, int] = {}
+        for part in self.where:
+            wanted, column = places_wanted(part), part.this
+            if wanted is not None and isinstance(column, exp.Column) and column.table in ("", node.alias):
+                name = column.name.lower()
+                found[name] = min(wanted, found.get(name, wanted))
+        return found
+
+    def _join(self, chain: JoinPool, join: exp.Join, *, may_filter: bool) -> None:
+        how = _how(join)
+        right = self._source(join.this, is_seen=how not in ("semi", "anti"))
+        using = self._using(chain, right, join)
+        if how == "inner" and not using:
+            self._inner(chain, right, join)
+            return
+        if how in ("left", "semi", "anti") and may_filter:
+            self.apply_times(chain)
+        left = chain.merge(self.needed)
+        with placed(join):
+            if how in ("left", "semi", "anti") and may_filter:
+                left = self._filtered(left, right)
+            made = self._of_kind(left, right, join, how, using)
+        chain.waiting = [Unjoined(made, join.this)]
+
+    def _inner(self, chain: JoinPool, right: Relation, join: exp.Join) -> None:
+        """An inner join, which waits in the pool; ON that compares both sides says that pairs are meant."""
+        left = chain.scope
+        chain.add(right, join.this, is_cross=join.text("kind").upper() == "CROSS")
+        if join.args.get("on") is not None:
+            found = list(parts_of(Translator(chain.scope, self.catalog.parameters)(join.args["on"])))
+            chain.conditions.extend(found)
+            if split(found, left.schema, right.table.schema).pairs:
+                chain.waiting[-1] = replace(chain.waiting[-1], is_cross=True)
+
+    def _using(self, chain: JoinPool, right: Relation, join: exp.Join) -> list[str]:
+        if join.text("method").upper() == "NATURAL":
+            mine = {each.column.lower() for each in chain.scope.names if not each.is_merged}
+            found = [each.column for each in right.names if each.column.lower() in mine]
+            if not found:
+                raise refused(join, "a NATURAL JOIN of tables that have no column in common is all pairs")
+            return found
+        return [each.name for each in join.args.get("using") or []]
+
+    def _of_kind(
+        self, left: Relation, right: Relation, join: exp.Join, how: How, using: list[str]
+    ) -> Relation:
+        conditions: list[Expression] = []
+        for column in using:
+            word = exp.column(column)
+            conditions.append(left.scope.find(word) == right.scope.find(word))
+        scope = left.scope | right.scope
+        if join.args.get("on") is not None:
+            conditions.extend(parts_of(Translator(scope, self.catalog.parameters)(join.args["on"])))
+        found = split(conditions, left.table.schema, right.table.schema)
+        if not found.keys:
+            if not found.pairs:
+                raise refused(
+                    join.this,
+                    f"a {how} join needs a comparison of columns of both sides in ON",
+                    "Add one, such as a.id = b.id.",
+                )
+            found.keys.append((_ALWAYS, _ALWAYS))  # every row is compared with every row
+        left, right, pairs = _filtered_sides(left, right, how, conditions, found)
+        if how == "inner":
+            made, _ = inner(left, right, found.keys, all_of(pairs))
+            right = Relation(made.table, made.names[len(left.names) :])
+        else:
+            made = joined(left, right, found.keys, how, all_of(pairs))
+        return merged_names(Relation(made.table, left.names), right, using, how) if using else made
+
+    def _filtered(self, left: Relation, right: Relation) -> Relation:
+        """The left side with the parts of WHERE that speak of it alone."""
+        own = []
+        for part in self.where:
+            columns = list(part.find_all(exp.Column))
+            if columns and all(left.scope.has(each) and not right.scope.has(each) for each in columns):
+                own.append(part)
+        self.where = [part for part in self.where if part not in own]
+        self._applied += own
+        translate = Translator(left.scope, self.catalog.parameters)
+        return left.filtered(translate(part) for part in own)
+
+
+def _filtered_sides(
+    left: Relation, right: Relation, how: How, conditions: list[Expression], found: SplitCondition
+) -> tuple[Relation, Relation, list[Expression]]:
+    """Conditions of ON on one side: a side whose rows may go is filtered, of another they are of the pair.
+
+    Those of the pair stay in the order of the text, because one may keep another from failing.
+    """
+    pairs = list(found.pairs)
+    if how in ("left", "semi", "anti", "inner"):
+        right = right.filtered(found.right)
+    else:
+        pairs += found.right
+    if how in ("right", "semi", "inner"):
+        left = left.filtered(found.left)
+    else:
+        pairs += found.left
+    of_pairs = {id(each) for each in pairs}
+    return left, right, [each for each in conditions if id(each) in of_pairs]
+
+
+def _how(join: exp.Join) -> How:
+    kind, side = join.text("kind").upper(), join.text("side").upper()
+    if join.args.get("on") is None and not join.args.get("using") and kind not in ("CROSS", ""):
+        raise refused(join.this, "a join needs ON or USING")
+    return _KINDS.get(kind) or _SIDES.get(side, "inner")
+
+
+def _makes_nulls(joins: Sequence[exp.Join]) -> bool:
+    """Whether one of these joins, up to the next comma, makes rows in which the side before it is null."""
+    for join in joins:
+        if _is_comma(join):
+            return False
+        if join.text("side").upper() in ("RIGHT", "FULL"):
+            return True
+    return False
+
+
+def _is_comma(join: exp.Join) -> bool:
+    return bool(join.meta.get(COMMA))
+
+
+def _move(chain: JoinPool, whole: JoinPool) -> None:
+    whole.waiting.extend(chain.waiting)
+    whole.conditions.extend(chain.conditions)

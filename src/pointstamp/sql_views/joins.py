@@ -1,0 +1,158 @@
+"""What stands side by side in FROM: relations wait in a pool until conditions say how they are joined.
+
+Inner joins, joins by comma and conditions of WHERE are one thing: relations, and conditions that must all
+hold. Each relation is filtered by what speaks of it alone. One that was filtered and has keys with only one
+other is joined to that one first, so that the filter holds there, too, and resumes from there: a region makes
+a few nations of all, and these a few suppliers. Then all are joined in the order of the text, but those that
+have a key with what is joined first. All pairs of two relations are made where the text says CROSS JOIN, or
+where one of them always has one row; elsewhere they are refused, because a forgotten condition is more likely
+than a table that is small.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from pointstamp.errors import SqlError
+from pointstamp.expressions.tree import Expression, columns_of
+from pointstamp.sql_views.conditions import all_of, implied, split
+from pointstamp.sql_views.outer_joins import crossed, inner
+from pointstamp.sql_views.pruning import Names, pruned
+from pointstamp.sql_views.refusing import placed, refused
+from pointstamp.sql_views.scope import Relation, Scope, replaced
+
+
+@dataclass(frozen=True, slots=True)
+class Unjoined:
+    """A relation that is not joined yet."""
+
+    relation: Relation
+    node: exp.Expr
+    """Where it stands in the text."""
+    is_cross: bool = False
+    """Whether all pairs with it were asked for."""
+    is_filtered: bool = False
+    """Whether a condition has taken rows away."""
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of its table."""
+        return list(self.schema.names)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of its table, with their types."""
+        return self.relation.table.schema
+
+
+@dataclass(slots=True)
+class JoinPool:
+    """Relations that are not joined yet, and conditions that have not been applied."""
+
+    waiting: list[Unjoined] = field(default_factory=list)
+    conditions: list[Expression] = field(default_factory=list)
+
+    @property
+    def scope(self) -> Scope:
+        """The names of all of them."""
+        made = self.waiting[0].relation.scope
+        for each in self.waiting[1:]:
+            made |= each.relation.scope
+        return made
+
+    def add(self, relation: Relation, node: exp.Expr, *, is_cross: bool = False) -> None:
+        """Put a relation in."""
+        self.waiting.append(Unjoined(relation, node, is_cross))
+
+    def narrow(self, position: int, narrowed: Callable[[Relation], Relation]) -> None:
+        """Take rows of one relation away, after what conditions say of it alone."""
+        found = self._filtered(self.waiting[position], None)
+        self.waiting[position] = replace(found, relation=narrowed(found.relation), is_filtered=True)
+
+    def merge(self, wanted: Names | None) -> Relation:
+        """All of them as one relation, with every condition applied that speaks of their columns.
+
+        Of its columns only those are kept whose names are wanted.
+        """
+        places = [name for each in self.waiting for name in _places(each.relation)]
+        waiting = [self._filtered(each, wanted) for each in self.waiting]
+        while len(waiting) > 2 and (found := self._leaf(waiting)) is not None:
+            leaf, host = found
+            waiting[host] = self._joined(waiting[host], waiting[leaf], wanted)
+            del waiting[leaf]
+        made = waiting.pop(0)
+        while waiting:
+            made = self._joined(made, waiting.pop(self._next(made, waiting)), wanted)
+        names = sorted(made.relation.names, key=lambda each: places.index((each.table, each.column)))
+        relation = replace(made.relation, names=tuple(names))  # as in the text, for those who select *
+        self.waiting = [Unjoined(relation, made.node)]
+        return relation
+
+    def _filtered(self, each: Unjoined, wanted: Names | None) -> Unjoined:
+        """A relation with what conditions say of it alone."""
+        condition = all_of(self._take(each.columns))
+        hints = (implied(other, each.columns) for other in self.conditions)
+        known = [one for one in (condition, *hints) if one is not None]
+        relation = each.relation
+        if (filtering := all_of(known)) is not None:
+            relation = relation.with_table(relation.table.filter(filtering))
+        relation = pruned(relation, wanted, self.conditions)
+        return replace(each, relation=relation, is_filtered=each.is_filtered or bool(known))
+
+    def _leaf(self, waiting: list[Unjoined]) -> tuple[int, int] | None:
+        """A relation that was filtered and has keys with one other only, and that other one."""
+        for number, each in enumerate(waiting):
+            if each.is_filtered and not each.is_cross:
+                others = [n for n, other in enumerate(waiting) if n != number and self._meet(each, other)]
+                if len(others) == 1:
+                    return number, others[0]
+        return None
+
+    def _meet(self, one: Unjoined, other: Unjoined) -> bool:
+        return bool(split(self.conditions, one.schema, other.schema).keys)
+
+    def _next(self, made: Unjoined, others: list[Unjoined]) -> int:
+        """Which relation is joined next: the first that has a key, or of which pairs are meant."""
+        for number, other in enumerate(others):
+            if self._meet(made, other):
+                return number
+        for number, other in enumerate(others):
+            if other.is_cross or other.relation.is_single:
+                return number
+        if not made.relation.is_single:
+            raise _all_pairs(others[0].node)
+        return 0
+
+    def _joined(self, made: Unjoined, other: Unjoined, wanted: Names | None) -> Unjoined:
+        with placed(other.node):
+            found = split(self._take([*made.columns, *other.columns]), made.schema, other.schema)
+            where = all_of([*found.left, *found.right, *found.pairs])
+            if found.keys:
+                result, merged = inner(made.relation, other.relation, found.keys, where)
+                self.conditions = [replaced(each, merged) for each in self.conditions]
+            else:
+                result = crossed(made.relation, other.relation, where)
+            relation = pruned(result, wanted, self.conditions)
+        return replace(made, relation=relation, is_filtered=made.is_filtered or other.is_filtered)
+
+    def _take(self, columns: Iterable[str]) -> list[Expression]:
+        """The conditions that speak of these columns alone, which are applied now."""
+        known = set(columns)
+        taken = [each for each in self.conditions if set(columns_of(each)) <= known]
+        self.conditions = [each for each in self.conditions if not set(columns_of(each)) <= known]
+        return taken
+
+
+def _places(relation: Relation) -> list[tuple[str | None, str]]:
+    return [(each.table, each.column) for each in relation.names]
+
+
+def _all_pairs(node: exp.Expr) -> SqlError:
+    return refused(
+        node,
+        f"'{node.alias_or_name}' is joined without an equality of columns, so every row would meet every row",
+        "Add a condition such as a.id = b.id, or write CROSS JOIN with the smaller table on the right if all "
+        "pairs are meant.",
+    )

@@ -1,0 +1,210 @@
+"""Names: which column of which table a query means by a word.
+
+A relation is a table of which a query speaks by names: ``o.price`` and ``price`` are both the column
+``o.price`` of the table, which no other relation of the flow has. Names are found as in Spark, without
+regard to capitals; a name that two columns have must be said with its table.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pyarrow as pa
+from sqlglot import exp
+
+from pointstamp.dataflow.table import Table
+from pointstamp.errors import SqlError
+from pointstamp.expressions.tree import Call, CastTo, Choice, Column, Expression, Named, col, lit
+from pointstamp.sql_views.conditions import all_of
+from pointstamp.sql_views.parsing import POSITION
+from pointstamp.sql_views.refusing import refused
+
+AT: Final = "at"
+"""What marks a node that means a column of the table, whatever it is called, as ``*`` does."""
+
+ONE_ROW: Final = "one row"
+"""How the row is called over which a select without FROM is made; its column is not spoken of."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeName:
+    """A column as a query calls it, and the column of the table that is meant."""
+
+    table: str | None
+    column: str
+    at: str
+    is_merged: bool = False
+    """Whether it was merged with others by ``using``: then it must be said with its table."""
+    is_null: bool = False
+    """Whether it is the literal null, which has no type yet."""
+
+    def is_called(self, column: str, table: str | None) -> bool:
+        """Whether a query that says these names means this column."""
+        if column.lower() != self.column.lower():
+            return False
+        if table is None:
+            return not self.is_merged
+        return self.table is not None and table.lower() == self.table.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Names, and the types of the columns that they mean."""
+
+    names: tuple[ScopeName, ...]
+    schema: pa.Schema
+    outer: "Scope | None" = None
+    """The names of the query around this one, which come second."""
+
+    def beneath(self, outer: "Scope") -> "Scope":
+        """The same inside of another query, whose columns can be named, too."""
+        return Scope(self.names, pa.schema([*self.schema, *outer.schema]), outer)
+
+    def __or__(self, other: "Scope") -> "Scope":
+        return Scope((*self.names, *other.names), pa.schema([*self.schema, *other.schema]))
+
+    def has_table(self, table: str) -> bool:
+        """Whether a table of this name is in scope."""
+        return any(each.table is not None and each.table.lower() == table.lower() for each in self.names)
+
+    def has(self, node: exp.Column) -> bool:
+        """Whether a column of a query is in this scope."""
+        return bool(self._found(node)[0])
+
+    def column(self, name: ScopeName) -> exp.Column:
+        """The node of a column that is meant by its place, whatever others are called."""
+        made = exp.column(name.column, table=name.table)
+        made.meta[AT] = name.at
+        return made
+
+    def find(self, node: exp.Column) -> Expression:
+        """The column, or the field of a struct, that a query means; SqlError if there is none, or several."""
+        found, fields = self._found(node)
+        said = ".".join(part.name for part in node.parts)
+        if len(found) > 1:
+            raise _refused_several(node, said, found)
+        if not found and self.outer is not None:
+            return self.outer.find(node)
+        if not found:
+            shown = dict.fromkeys(_shown(each) for each in self.names if each.table != ONE_ROW)
+            known = ", ".join(shown) or "no columns"
+            raise refused(node, f"there is no column '{said}'; there are {known}")
+        made = lit(None) if found[0].is_null else col(found[0].at)
+        for field in fields:
+            made = made.field(field)
+        return made
+
+    def _found(self, node: exp.Column) -> tuple[list[ScopeName], list[str]]:
+        if AT in node.meta:
+            return [each for each in self.names if each.at == node.meta[AT]][:1], []
+        parts = [part.name for part in node.parts]
+        if len(parts) > 1 and self.has_table(parts[0]):
+            return self._called(parts[1], parts[0]), parts[2:]
+        return self._called(parts[0], None), parts[1:]
+
+    def _called(self, column: str, table: str | None) -> list[ScopeName]:
+        found = [each for each in self.names if each.is_called(column, table)]
+        return list({each.at: each for each in found}.values())
+
+
+def _refused_several(node: exp.Column, said: str, found: list[ScopeName]) -> SqlError:
+    tables = sorted({each.table for each in found if each.table})
+    if len(tables) > 1:
+        words = ", ".join(f"'{each}'" for each in tables)
+        return refused(node, f"'{said}' is a column of {words}", f"Say which is meant: <table>.{said}.")
+    return refused(
+        node,
+        f"'{said}' is ambiguous: {len(found)} columns of the subquery have this name",
+        "Give them different names with AS in the subquery.",
+    )
+
+
+def _shown(name: ScopeName) -> str:
+    return f"'{name.column}'" if name.table is None else f"'{name.table}.{name.column}'"
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A table and the names by which a query speaks of its columns."""
+
+    table: Table
+    names: tuple[ScopeName, ...]
+    """Of all columns that there are, also of those that nobody speaks of and that the table has no more."""
+    is_single: bool = False
+    """Whether it never has more than one row."""
+
+    @property
+    def scope(self) -> Scope:
+        """Its names and types."""
+        return Scope(self.names, self.table.schema)
+
+    @property
+    def columns(self) -> list[str]:
+        """What it emits, by the names that a query gave."""
+        return [each.column for each in self.names]
+
+    def with_table(self, table: Table) -> "Relation":
+        """The same names for another table that has these columns."""
+        return replace(self, table=table)
+
+    def filtered(self, conditions: Iterable[Expression]) -> "Relation":
+        """The rows for which all of these conditions hold."""
+        found = all_of(conditions)
+        return self if found is None else self.with_table(self.table.filter(found))
+
+    def called(self, alias: str, unique: str, columns: Iterable[str] | None = None) -> "Relation":
+        """The same under an alias, with columns that no other relation has; of them only some if so said."""
+        wanted = None if columns is None else {each.lower() for each in columns}
+        columns_at, names = [], []
+        for number, each in enumerate(self.names):
+            twice = f"#{number}" if any(other.column == each.column for other in self.names[:number]) else ""
+            at = f"{unique}.{each.column}{twice}"
+            names.append(ScopeName(alias, each.column, at, is_null=each.is_null))
+            if wanted is None or each.column.lower() in wanted:
+                columns_at.append(col(each.at).alias(names[-1].at))
+        columns_at = columns_at or [col(self.names[0].at).alias(names[0].at)]
+        table = self.table.select(*columns_at, name=f"as {unique}")
+        return Relation(table, tuple(names), self.is_single)
+
+
+def at_position(node: exp.Expr, relation: Relation) -> exp.Column:
+    """The column with a number, from 1 on, of the rows before a pipe operator."""
+    shown = [each for each in relation.names if not each.is_merged]
+    position = int(node.meta[POSITION])
+    if not 1 <= position <= len(shown):
+        raise refused(node, f"there is no column {position}; the rows before have {len(shown)}")
+    return relation.scope.column(shown[position - 1])
+
+
+def check_typed(node: exp.Expr, relation: Relation) -> None:
+    """Refuse columns that are the literal null where a type is needed."""
+    for each in relation.names:
+        if each.is_null:
+            raise refused(
+                node,
+                f"the column '{each.column}' is always null and has no type",
+                "Cast it: cast(null as long).",
+            )
+
+
+def relation_of(table: Table, *, is_single: bool = False) -> Relation:
+    """A table whose columns are called as they are."""
+    return Relation(table, tuple(ScopeName(None, each, each) for each in table.schema.names), is_single)
+
+
+def replaced(expression: Expression, columns: Mapping[str, str]) -> Expression:
+    """The same expression over other columns."""
+    match expression:
+        case Column(name):
+            return col(columns.get(name, name))
+        case Call(function, arguments, options):
+            return Call(function, tuple(replaced(each, columns) for each in arguments), options)
+        case CastTo(inner, to, is_tried):
+            return CastTo(replaced(inner, columns), to, is_tried)
+        case Named(inner, name):
+            return Named(replaced(inner, columns), name)
+        case Choice(branches, default):
+            made: Any = tuple((replaced(a, columns), replaced(b, columns)) for a, b in branches)
+            return Choice(made, None if default is None else replaced(default, columns))
+        case _:
+            return expression
