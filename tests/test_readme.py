@@ -8,7 +8,9 @@ Families, and what only each can find:
 
 import contextlib
 import io
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -64,13 +66,16 @@ def test_the_readme_has_at_most_900_words() -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize(("page", "count"), [(README, 1), (TOUR, 2)], ids=["readme", "tour"])
-def test_the_spark_blocks_print_what_they_say(
-    page: Path, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_spark_blocks_print_what_they_say(page: Path, count: int, tmp_path: Path) -> None:
+    # Relative paths are those of the folder in which Spark's JVM was started.
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    command = [sys.executable, str(Path(__file__)), str(page), str(count)]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=300)
+
+
+def _on_spark(page: Path, count: int) -> None:
     from pyspark.sql import SparkSession
 
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
@@ -85,6 +90,7 @@ def test_the_spark_blocks_print_what_they_say(
         query = names.get("query")
         if isinstance(query, Query):
             query.stop(finish=False)
+        spark.stop()
 
 
 def test_every_command_of_the_tour_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,3 +120,7 @@ def test_every_link_of_the_documents_leads_somewhere() -> None:
                 assert (document.parent / link).exists(), f"{document.name}: {link}"
                 followed += 1
     assert followed
+
+
+if __name__ == "__main__":
+    _on_spark(Path(sys.argv[1]), int(sys.argv[2]))
