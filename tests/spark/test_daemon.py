@@ -28,7 +28,7 @@ FORK = dedent(
         import pyarrow.compute as pc
         import pyarrow.parquet as pq
         import zmq
-        from pointstamp.spark import crew, gang
+        from pointstamp.spark import bounded, crew
 
         assert {"pyspark.worker", "pyarrow.compute", "pointstamp.query.membership"} <= loaded
         assert float((np.ones((200, 200)) @ np.ones((200, 200))).sum()) == 8_000_000.0

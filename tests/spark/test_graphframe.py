@@ -212,7 +212,7 @@ def test_a_vertex_program_sends_both_ways_and_ends_when_nothing_is_sent(spark: S
 
 def test_a_vertex_program_that_lacks_something_says_what(friends: GraphFrame) -> None:
     with pytest.raises(
-        PointstampError, match="needs withVertexColumn, sendMsgToSrc or sendMsgToDst, and agg"
+        PointstampError, match="withVertexColumn, sendMsgToSrc or sendMsgToDst, and aggMsgs are all required"
     ):
         friends.pregel.withVertexColumn("rank", F.lit(1), F.lit(1)).run()
     with pytest.raises(

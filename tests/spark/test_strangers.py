@@ -75,7 +75,9 @@ def test_raw_bytes_are_not_heard_cost_no_memory_and_are_logged(
         until(lambda: first.collect() or first.refused)
         spoken(first, second)
         assert resident_bytes() - before < MEMORY_BYTES_MAX
-    assert "worker 0 lets nobody in any more, but somebody has connected to tcp://127.0.0.1:" in caplog.text
+    assert (
+        "worker 0 accepts no more connections, but a process has connected to tcp://127.0.0.1:" in caplog.text
+    )
 
 
 def test_raw_bytes_while_the_members_meet_do_not_keep_them_from_meeting(
@@ -123,7 +125,7 @@ def test_who_comes_late_is_refused_and_logged_with_its_address(
         context.destroy(linger=0)
         first.close(linger_ms=0)
         second.close(linger_ms=0)
-    assert "worker 0 lets nobody in any more" in caplog.text
+    assert "worker 0 accepts no more connections" in caplog.text
     assert ("worker 0 has refused 127.0.0.1: it showed a key" in caplog.text) == (key != "none")
 
 

@@ -41,5 +41,5 @@ def test_a_bounded_run_gives_tables_as_dataframes(spark: SparkSession, tmp_path:
         results.table("sales")
     with pytest.raises(FlowError, match=r"unknown output 'sale'. The outputs are 'sales', 'all'"):
         results.table("sale")
-    with pytest.raises(FlowError, match="asked for as of epoch 7"):
+    with pytest.raises(FlowError, match="as_of must be an epoch from 0 to 1, got 7"):
         frames.read_table(spark, str(tmp_path), "all", as_of=7)

@@ -26,7 +26,7 @@ class FrameResults(dict[str, DataFrame]):
         """The rows of an output that is a table: as they are at the end, or were after an epoch."""
         if name not in self:
             known = ", ".join(f"'{each}'" for each in self) or "none"
-            raise FlowError(f"there is no output '{name}'; the outputs are {known}.")
+            raise FlowError(f"unknown output '{name}'. The outputs are {known}.")
         rows_of_table(self._schemas[name], f"output '{name}'")
         frame = self[name] if as_of is None else self[name].where(sql.col("epoch") <= as_of)
         return rows_that_are_there(frame.drop("epoch"))
