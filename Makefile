@@ -8,7 +8,7 @@
 # make bench      the figures of benchmarks/spark, nexmark, graphs, recovery and peers, against peers in the same run
 # make bench-short  a few figures against peers, in some seconds, as CI prints them
 # make docs       build the site of all pages and the reference into site/
-# make screenshots  make the pictures of docs/dashboard.md and docs/tutorial.md anew, with Chromium
+# make screenshots  make the pictures of docs/howto/dashboard.md and docs/tutorials/completion.md anew, with Chromium
 # make lock       resolve the dependencies anew into the hashed requirements files
 .PHONY: help setup tested-with run models test test-long coverage test-without-spark test-resolution mutants torture screenshots bench bench-short docs lint lock clean
 
@@ -57,6 +57,7 @@ test-resolution: tested-with setup
 	.venv-$(RESOLUTION)/bin/python scripts/test.py
 
 docs: setup
+	.venv/bin/python scripts/mermaid.py || echo 'docs: diagrams are shown as text'
 	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
 
 screenshots: tested-with

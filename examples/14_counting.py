@@ -1,6 +1,6 @@
 """Counting words, as the book on timely dataflow does: count as rows arrive, send when a time is complete.
 
-docs/tutorial.md steps through a recorded run of this flow, event by event.
+docs/tutorials/completion.md steps through a recorded run of this flow, event by event.
 """
 
 import pyarrow as pa

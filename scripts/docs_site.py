@@ -1,11 +1,15 @@
 """What turns docs/ into a site: mkdocs calls these functions when `make docs` builds it.
 
 The README, the changelog and the page on contributing stay where a repository has them, and are pages of the
-site, too. The reference has an entry for every public name, taken from the package itself, so that none can
-be forgotten. Links to files that are no pages lead to the repository.
+site, too. The reference of the Python API has an entry for every public name, taken from the package itself
+and
+grouped by topic. Links to files that are not pages lead to the repository. ``llms.txt`` lists all pages with
+their first paragraph, and ``llms-full.txt`` has their text.
 """
 
+import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -23,46 +27,123 @@ _BORROWED: Final = {
     "contributing.md": "CONTRIBUTING.md",
 }
 _LINK: Final = re.compile(r"\]\((?!https?:|#|mailto:)([^)\s]+)\)")
-
-_REFERENCE_BEGIN: Final = """\
-# Reference
-
-Every public name of `pointstamp`, with what its docstring says. `import pointstamp as ps` is all it takes.
+_MERMAID: Final = _ROOT / ".servers" / "mermaid" / "mermaid.min.js"
+_DRAW: Final = """\
+if (window.mermaid) {
+  const dark = document.body.getAttribute("data-md-color-scheme") === "slate";
+  const theme = dark ? "dark" : "neutral";
+  mermaid.initialize({ startOnLoad: false, theme, flowchart: { htmlLabels: false } });
+  document.querySelectorAll("pre.diagram").forEach((each) => { each.textContent = each.textContent; });
+  mermaid.run({ querySelector: "pre.diagram" });
+}
 """
+
+TOPICS: Final = {
+    "flows": ("Flows, streams and tables", ("dataflow", "flow")),
+    "running": ("Running flows and queries", ("running", "query")),
+    "expressions": ("Expressions and functions", ("expressions",)),
+    "aggregates": ("Aggregates and window functions", ("reduce", "tables")),
+    "sql": ("SQL and DataFrames", ("sql_views", "views")),
+    "io": ("Sources and sinks", ("sources", "sinks", "io", "storage")),
+    "operators": ("Custom operators and state", ("operators", "state", "ports")),
+    "timely": ("Times, frontiers and progress", ("topology", "order", "progress", "timely")),
+    "graphs": ("Graphs", ("graphs",)),
+    "testing": ("Testing", ("testing",)),
+    "errors": ("Errors and statuses", ("errors", "status")),
+}
+"""The pages of the Python reference: title, and the packages whose public names they have."""
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Include what draws the diagrams, if it was downloaded."""
+    if _MERMAID.exists():
+        config.extra_javascript += ["assets/mermaid.min.js", "assets/diagrams.js"]  # type: ignore[list-item]
+    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are not in docs/."""
     for page, source in _BORROWED.items():
         files.append(File.generated(config, page, content=(_ROOT / source).read_text()))
-    files.append(File.generated(config, "reference.md", content=_reference()))
+    for topic, text in reference().items():
+        files.append(File.generated(config, f"reference/python/{topic}.md", content=text))
+    if _MERMAID.exists():
+        files.append(File.generated(config, "assets/mermaid.min.js", content=_MERMAID.read_bytes()))
+        files.append(File.generated(config, "assets/diagrams.js", content=_DRAW))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Let every link lead to a page of the site, or else to the repository."""
-    folder = _ROOT if page.file.src_uri in _BORROWED else _ROOT / "docs"
-    return _LINK.sub(lambda link: f"]({_target(link[1], folder, config, files)})", markdown)
+    uri = page.file.src_uri
+    folder = _ROOT if uri in _BORROWED else (_ROOT / "docs" / uri).parent
+    return _LINK.sub(lambda link: f"]({_target(link[1], folder, uri, config, files)})", markdown)
 
 
-def _target(link: str, folder: Path, config: MkDocsConfig, files: Files) -> str:
+def _target(link: str, folder: Path, uri: str, config: MkDocsConfig, files: Files) -> str:
     address, mark, anchor = link.partition("#")
     path = (folder / address).resolve()
     inside = path.relative_to(_ROOT).as_posix()
     borrowed = {source: page for page, source in _BORROWED.items()}
     page = borrowed.get(inside, inside.removeprefix("docs/"))
     if files.get_file_from_path(page) is not None:
-        return f"{page}{mark}{anchor}"
+        return f"{os.path.relpath(page, os.path.dirname(uri) or '.')}{mark}{anchor}"
     if not path.exists():
-        raise FileNotFoundError(f"{link} in {folder} leads nowhere: there is no {inside}.")
+        raise FileNotFoundError(f"{link} in {uri} leads nowhere: there is no {inside}.")
     return f"{config.repo_url}/blob/main/{inside}"
 
 
-def _reference() -> str:
+def reference() -> dict[str, str]:
+    """The pages of the Python reference, by topic."""
+    entries: dict[str, list[str]] = {topic: [] for topic in TOPICS}
+    for name, identifier in _public():
+        package = identifier.split(".")[1] if "." in identifier else ""
+        topic = next((topic for topic, (_, packages) in TOPICS.items() if package in packages), None)
+        if topic is None:
+            raise LookupError(f"no topic of scripts/docs_site.py has the package {package!r} of '{name}'.")
+        if f"::: {identifier}" not in entries[topic]:
+            entries[topic].append(f"::: {identifier}")
+    return {
+        topic: "\n\n".join([f"# {title}", _OPENING.format(title=title.lower()), *entries[topic]]) + "\n"
+        for topic, (title, _) in TOPICS.items()
+    }
+
+
+_OPENING: Final = (
+    "This page has the public names for {title}, from their docstrings. You need `import pointstamp as ps`."
+)
+
+
+def _public() -> Iterator[tuple[str, str]]:
+    """Every public name as ``ps.name``, with the module that defines it; those of public modules, too."""
     homes: dict[str, str] = pointstamp._HOMES  # noqa: SLF001 - the one list of where public names live
-    entries = []
     for name in sorted(homes, key=str.lower):
-        home = f"pointstamp.{homes[name]}"
-        is_module = isinstance(getattr(pointstamp, name), ModuleType)
-        entries.append(f"::: {home}" if is_module else f"::: {home}.{name}")
-    return "\n\n".join([_REFERENCE_BEGIN, *entries]) + "\n"
+        value = getattr(pointstamp, name)
+        if not isinstance(value, ModuleType):
+            yield name, f"pointstamp.{homes[name]}.{name}"
+            continue
+        for inner in getattr(value, "__all__", ()) or [
+            each for each in vars(value) if not each.startswith("_")
+        ]:
+            member = getattr(value, inner)
+            home = getattr(member, "__module__", value.__name__) or value.__name__
+            if isinstance(member, ModuleType) or not home.startswith("pointstamp"):
+                continue
+            if getattr(member, "__name__", inner) != inner:
+                home = value.__name__
+            yield f"{name}.{inner}", f"{home}.{inner}"
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Write the pages for language models."""
+    brief, full = [f"# {config.site_name}\n\n> {config.site_description}\n"], []
+    pages = [(_ROOT / "README.md", "index"), *((page, "") for page in sorted((_ROOT / "docs").rglob("*.md")))]
+    for path, name in pages:
+        text = path.read_text()
+        title = text.partition("\n")[0].lstrip("# ")
+        first = " ".join(text.split("\n\n")[1].split())
+        address = name or path.relative_to(_ROOT / "docs").with_suffix("").as_posix()
+        brief.append(f"- [{title}]({config.site_url}{address}/): {first}")
+        full.append(text)
+    (Path(config.site_dir) / "llms.txt").write_text("\n".join(brief) + "\n")
+    (Path(config.site_dir) / "llms-full.txt").write_text("\n\n".join(full))

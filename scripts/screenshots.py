@@ -1,4 +1,4 @@
-"""Make the pictures of docs/dashboard.md and docs/tutorial.md: situations as a person would meet them.
+"""Make the pictures of dashboard.md and completion.md: situations as a person would meet them.
 
 Run it with ``make screenshots``, and look at the pictures before you commit them. They need Chromium.
 """
@@ -201,7 +201,7 @@ def crashes(browser: WebDriver, folder: Path) -> None:
 
 
 def counting(browser: WebDriver, folder: Path) -> None:
-    """Two moments of the run that docs/tutorial.md steps through."""
+    """Two moments of the run that docs/tutorials/completion.md steps through."""
     record(ROOT / "examples" / "14_counting.py", folder, "--replay", "1", "--workers", "2")
     with Dashboard(sight_of(str(folder / "world.jsonl"))) as dashboard:
         browser.get(dashboard.address)

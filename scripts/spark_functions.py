@@ -1,4 +1,4 @@
-"""Compare the examples of Spark's manual, and write docs/spark_functions.md and its data.
+"""Compare the examples of Spark's manual, and write docs/reference/spark_functions.md and its data.
 
     .venv/bin/python scripts/spark_functions.py ~/spark/sql/core/src/test/resources/sql-tests/inputs
 

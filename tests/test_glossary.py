@@ -1,4 +1,4 @@
-"""docs/glossary.md is true as far as a program can tell, and one word has one meaning.
+"""docs/reference/glossary.md is true as far as a program can tell, and one word has one meaning.
 
 Families, and what only each can find:
 - words: each is in the glossary once, in whole sentences, with a place that exists and an origin;
@@ -17,7 +17,8 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
 SOURCE: Final = ROOT / "src" / "pointstamp"
-BEFORE, AFTER = (ROOT / "docs" / "glossary.md").read_text().split("## Words that are used twice")
+_PAGE: Final = ROOT / "docs" / "reference" / "glossary.md"
+BEFORE, AFTER = _PAGE.read_text().split("## Words that are used twice")
 REFERENCE: Final = re.compile(r"`([\w/]+\.py)::([\w.]+)`")
 
 

@@ -1,4 +1,4 @@
-"""docs/graphalytics.md shows the figures that were measured, and says of each whether it was checked.
+"""graphalytics.md shows the figures that were measured, and says of each whether it was checked.
 
 - the page is what benchmarks/graphs/page.py makes of the results, and a cell that was not run is empty;
 - lines of figures are read as they were written, and of several for one cell the last counts;

@@ -1,7 +1,8 @@
 """The layout is what the documents say it is.
 
 Families:
-- docs/architecture.md and CONTRIBUTING.md have the packages of pyproject.toml's layers, in that order;
+- docs/explanation/architecture.md and CONTRIBUTING.md have the packages of pyproject.toml's layers, in that
+  order;
 - the docstring of each package says who calls whom in it, with names of its own modules;
 - each folder of tests has the name of the package that it tests;
 - an algorithm on graphs is short enough to be read like the paper that it comes from.
@@ -26,7 +27,7 @@ OTHER_TESTS: Final = {
 
 
 def test_the_table_of_the_architecture_has_every_package_from_the_lowest_layer_up() -> None:
-    page = (ROOT / "docs" / "architecture.md").read_text()
+    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
     table = page.partition("## The layers")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)
     named = [set(re.findall(r"`([\w-]+)`", row)) for row in rows if row.startswith("`")]

@@ -1,4 +1,4 @@
-"""docs/nexmark.md shows the code that is run and the figures that were measured.
+"""docs/benchmarks/nexmark.md shows the code that is run and the figures that were measured.
 
 - the page is what benchmarks/nexmark/page.py makes of both;
 - each figure that the page needs was measured, and no query was forgotten;

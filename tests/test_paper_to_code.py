@@ -1,4 +1,4 @@
-"""docs/paper_to_code.md is true as far as a program can tell: what it names exists, and nothing is left out.
+"""paper_to_code.md is true as far as a program can tell: what it names exists, and nothing is left out.
 
 Families:
 - references: every path and every name in backquotes exists, and nothing else stands in backquotes;
@@ -22,7 +22,7 @@ from pointstamp_models.exploring.explorer import explore
 from support import broken_recovery
 
 ROOT: Final = Path(__file__).parent.parent
-DOCUMENT: Final = (ROOT / "docs" / "paper_to_code.md").read_text()
+DOCUMENT: Final = (ROOT / "docs" / "explanation" / "paper_to_code.md").read_text()
 FROM_THE_ROOT: Final = ("tests/", "models/", "examples/", "benchmarks/", "docs/")
 FEATURES: Final = 90
 STATUSES: Final = ("done", "partly", "not yet")

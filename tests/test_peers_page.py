@@ -1,4 +1,4 @@
-"""docs/peers.md shows what the table of peers has measured, and the table says why a figure is missing.
+"""peers.md shows what the table of peers has measured, and the table says why a figure is missing.
 
 - the page is what benchmarks/peers/page.py makes of the results, and shows no line that the table lacks;
 - a contender that ends has the median of its turns; one that does not end, or fails, has a reason;

@@ -1,4 +1,4 @@
-"""docs/spark_functions.md shows what was compared with Spark.
+"""docs/reference/spark_functions.md shows what was compared with Spark.
 
 - the page is what its data make, and the data have every use of a function once;
 - a function that is rejected says why, and none that is different from Spark can be listed.

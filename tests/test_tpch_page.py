@@ -1,4 +1,4 @@
-"""docs/tpch.md shows the figures that were measured.
+"""docs/benchmarks/tpch.md shows the figures that were measured.
 
 - the page is what benchmarks/sql/page.py makes of the lines of a run;
 - a run continues where it was stopped, tells what failed, and its lines have all that the page shows.

@@ -1,4 +1,4 @@
-"""Writes docs/graphalytics.md: the figures of algorithms, graphs and systems that were measured.
+"""Writes docs/benchmarks/graphalytics.md: the figures of algorithms, graphs and systems that were measured.
 
     .venv/bin/python -m benchmarks.graphs.page
 
@@ -15,7 +15,7 @@ from benchmarks.figures import Figures, last_of_each
 from benchmarks.graphs.run import HAVE, NAMES, RESULTS, SCRATCH, SIX
 
 _FOLDER: Final = Path(__file__).parent
-PAGE: Final = _FOLDER.parent.parent / "docs" / "graphalytics.md"
+PAGE: Final = _FOLDER.parent.parent / "docs" / "benchmarks" / "graphalytics.md"
 HEAD: Final = _FOLDER / "page_head.md"
 
 _NAMES: Final = {

@@ -1,4 +1,4 @@
-"""Writes docs/nexmark.md: the code of each query as it is run, its lines, and the figures that were measured.
+"""Writes nexmark.md: the code of each query as it is run, its lines, and the figures that were measured.
 
     .venv/bin/python -m benchmarks.nexmark.page
 
@@ -17,7 +17,7 @@ from benchmarks.figures import Figures, last_of_each
 from examples.nexmark import queries
 
 _FOLDER: Final = Path(__file__).parent
-PAGE: Final = _FOLDER.parent.parent / "docs" / "nexmark.md"
+PAGE: Final = _FOLDER.parent.parent / "docs" / "benchmarks" / "nexmark.md"
 RESULTS: Final = _FOLDER / "results.jsonl"
 HEAD: Final = _FOLDER / "page_head.md"
 """What stands before the figures."""
@@ -49,8 +49,8 @@ def page() -> str:
         rows.append(" | ".join([f"[{name}](#{_anchor(name)}) {title}", str(lines_of(name)), *shown]))
     parts = [HEAD.read_text(), *(f"| {row} |" for row in rows), "", "## The queries", ""]
     for name in _NAMES:
-        parts += [f"### {name}: {_title(name)}", "", "```python", _source(name), "```", ""]
-    parts += ["### What they share", "", "```python", *_shared_sources(), "```", ""]
+        parts += [f"### {name}: {_title(name)}", "", "```py", _source(name), "```", ""]
+    parts += ["### What they share", "", "```py", *_shared_sources(), "```", ""]
     return "\n".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""Writes docs/peers.md: what each row of the table took this project and its peers.
+"""Writes docs/benchmarks/peers.md: what each row of the table took this project and its peers.
 
     .venv/bin/python -m benchmarks.peers.page
 
@@ -14,7 +14,7 @@ from benchmarks.peers.rows import MEASUREMENTS
 from benchmarks.peers.table import OURS, RESULTS
 
 _FOLDER: Final = Path(__file__).parent
-PAGE: Final = _FOLDER.parent.parent / "docs" / "peers.md"
+PAGE: Final = _FOLDER.parent.parent / "docs" / "benchmarks" / "peers.md"
 HEAD: Final = _FOLDER / "page_head.md"
 
 PEERS: Final = ("timely", "differential", "bytewax", "pathway")

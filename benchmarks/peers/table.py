@@ -10,7 +10,8 @@ cannot be had is named on the standard error and left out.
 
 One JSON line per row: ``us`` is what one takes by the clock, in microseconds, and ``PEER_us`` what it takes a
 peer; ``processor_us`` is the processor time of those that one worker did alone, and ``ended`` says why a
-contender has no figure. Every contender checks its own answer. ``page`` makes docs/peers.md of the lines.
+contender has no figure. Every contender checks its own answer. ``page`` makes docs/benchmarks/peers.md of
+the lines.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Writes docs/tpch.md: what a change costs each query of TPC-H, beside DuckDB and Spark from scratch.
+"""Writes tpch.md: what a change costs each query of TPC-H, beside DuckDB and Spark from scratch.
 
     .venv/bin/python -m benchmarks.sql.page
 
@@ -15,7 +15,7 @@ from typing import Any, Final
 from benchmarks.sql.tpch_queries import NAMES
 
 _FOLDER: Final = Path(__file__).parent
-PAGE: Final = _FOLDER.parent.parent / "docs" / "tpch.md"
+PAGE: Final = _FOLDER.parent.parent / "docs" / "benchmarks" / "tpch.md"
 RESULTS: Final = _FOLDER / "results.jsonl"
 HEAD: Final = _FOLDER / "page_head.md"
 """What stands before the figures."""

@@ -4,7 +4,8 @@
 
 One JSON line for each query is added to ``results.jsonl`` beside this file, or where ``--results`` says; a
 query that has a line there for its scale is not run again, so a run that was stopped continues. A query that
-fails is told, and the others are run. At the end docs/tpch.md is made of all lines. At scale 0.3 all queries
+fails is told, and the others are run. At the end docs/benchmarks/tpch.md is made of all lines. At scale 0.3
+all queries
 are reckoned to take a quarter of an hour on two idle cores, mostly to make and to load tables.
 
 A query runs in a process of its own: it loads the tables in two epochs (``load_s``), then each epoch changes

@@ -214,7 +214,7 @@ def test_machines_are_told_the_numbers_of_progress(tmp_path: Path) -> None:
 
 
 def test_every_metric_is_documented() -> None:
-    page = (ROOT / "docs" / "dashboard.md").read_text()
+    page = (ROOT / "docs" / "howto" / "dashboard.md").read_text()
     assert [name for name in HELP if f"`{name}`" not in page] == []
 
 

@@ -2,7 +2,7 @@
 
 - *Promises*: units on which a promise rests are the same for the next driver, though it finds more records.
 - *Counts*: what a source leaves out is told.
-- *The page*: the examples of docs/connectors.md run.
+- *The page*: the examples of docs/reference/connectors/kafka.md run.
 - *Deaths*: the driver dies before, in and after the transaction of a commit, and a worker; a reader of
   committed records finds each number once, in whole epochs and in order.
 """
@@ -68,12 +68,12 @@ def test_a_driver_and_workers_that_die_at_any_moment_leave_every_epoch_once(tmp_
 
 
 def test_the_examples_of_the_page_run(tmp_path: Path) -> None:
-    page = (TESTS.parent / "docs" / "connectors.md").read_text().partition("## Kafka")[2]
+    page = (TESTS.parent / "docs" / "reference" / "connectors" / "kafka.md").read_text()
     orders, totals = new_topic(), new_topic()
     rows = [("Rome", 2), ("Oslo", 3), ("Rome", 5)]
     put(orders, [json.dumps({"city": city, "price": price}).encode() for city, price in rows])
     names: dict[str, object] = {"bootstrap": address(), "checkpoint": str(tmp_path / "checkpoint")}
-    blocks = re.findall(r"```python\n(.*?)```", page.partition("\n## ")[0], re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     for block in blocks:
         code = block.replace('bootstrap, "orders"', f'bootstrap, "{orders}"')
         exec(code.replace('bootstrap, "totals"', f'bootstrap, "{totals}"'), names)  # noqa: S102 - our own page

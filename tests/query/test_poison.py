@@ -161,7 +161,7 @@ def _count(folder: Path, source: object, output: object) -> dict[str, Any]:
 
 
 def _records_of(topic: str, wanted: ps.Expression, folder: Path) -> list[str]:
-    """The names of records, by their values, as docs/connectors.md says."""
+    """The names of records, by their values, as docs/reference/connectors/index.md says."""
     flow = ps.Dataflow("search")
     rows = flow.input("rows", "x long, diff long, partition long, offset long")
     flow.output("n", rows.filter(wanted))

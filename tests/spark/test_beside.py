@@ -1,6 +1,6 @@
 """What of Spark's own streaming runs beside queries: real-time mode and declarative pipelines.
 
-docs/connectors.md says what was seen; these tests say when a newer Spark does otherwise.
+docs/reference/connectors/index.md says what was seen; these tests say when a newer Spark does otherwise.
 """
 
 import subprocess

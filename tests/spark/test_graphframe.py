@@ -3,11 +3,7 @@
 The graph of friends is the guide's. What it leaves to chance (labels, ties) is compared as what it means.
 """
 
-import contextlib
-import io
-import re
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -238,12 +234,3 @@ def test_numbers_stay_what_they_are_and_edges_to_nowhere_are_left_out(spark: Spa
     assert by_id(GraphFrame(vertices, edges).connectedComponents(), "component") == {5: 5, 7: 7, 9: 7}
     with pytest.raises(PointstampError, match="edges need a column 'src', got from, to"):
         GraphFrame(vertices, edges.toDF("from", "to"))
-
-
-@pytest.mark.long
-def test_the_page_shows_what_a_graphframe_shows(spark: SparkSession) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "graphs.md").read_text()
-    (block,) = re.findall(r"```python\n(# with a SparkSession.*?)```\n```text\n(.*?)```", page, re.DOTALL)
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
-        exec(block[0], {"spark": spark})  # noqa: S102 - our own page
-    assert printed.getvalue().strip() == block[1].strip()

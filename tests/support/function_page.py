@@ -1,4 +1,4 @@
-"""The page docs/spark_functions.md and its data, tests/support/spark_functions.json.
+"""The page docs/reference/spark_functions.md and its data, tests/support/spark_functions.json.
 
 A line of the data is a function: its name, how often it is called in Spark's own SQL test inputs, what came
 of its examples in Spark's manual, and the reason if one is rejected. scripts/spark_functions.py writes both.
@@ -15,7 +15,7 @@ from typing import Final
 from support.catalyst_examples import Example
 
 DATA: Final = Path(__file__).parent / "spark_functions.json"
-PAGE: Final = Path(__file__).parents[2] / "docs" / "spark_functions.md"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "reference" / "spark_functions.md"
 FREQUENT: Final = 200
 """Of how many of the most frequent functions the page counts those that are supported."""
 

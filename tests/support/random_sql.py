@@ -1,7 +1,7 @@
 # ruff: noqa: E501, S608 - a query is read best in one line, and these are made for tests
 """Queries that are drawn: valid in Spark's SQL and in DuckDB's, and with the same meaning in both.
 
-What both mean differently is left out, or said so that there is one meaning, and docs/sql.md lists it:
+What both mean differently is left out, or said so that there is one meaning, and docs/reference/sql/index.md lists it:
 the place of nulls is said with every order, divisors are constants, texts have no length as a type, and of no
 rows ROLLUP has no total, which DuckDB has and Spark has not.
 """

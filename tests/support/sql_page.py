@@ -1,4 +1,4 @@
-"""The parts of docs/sql.md that are made of what the tests ask: examples, refusals, differences.
+"""The generated parts of docs/reference/sql: examples, rejected texts, differences.
 
     PYTHONPATH=tests:. .venv/bin/python -m support.sql_page
 
@@ -17,19 +17,20 @@ from sql_views.test_refusals import REFUSED, TABLES
 from support.sql_cases import CASES
 from support.sql_differences import DIFFERENCES
 
-PAGE: Final = Path(__file__).parent.parent.parent / "docs" / "sql.md"
+FOLDER: Final = Path(__file__).parents[2] / "docs" / "reference" / "sql"
 
 
-def page() -> str:
-    """The whole page as it should be."""
-    text = PAGE.read_text()
-    for name, made in BLOCKS.items():
+def pages() -> dict[Path, str]:
+    """The pages with generated parts, as they should be."""
+    made = {}
+    for name, (file, block) in BLOCKS.items():
         begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+        text = (FOLDER / file).read_text()
         if text.count(begin) != 1 or text.count(end) != 1:
-            raise LookupError(f"docs/sql.md needs '{begin}' and '{end}', each once.")
+            raise LookupError(f"{file} needs '{begin}' and '{end}', each once.")
         before, rest = text.split(begin)
-        text = f"{before}{begin}\n{made()}\n{end}{rest.split(end)[1]}"
-    return text
+        made[FOLDER / file] = f"{before}{begin}\n{block()}\n{end}{rest.split(end)[1]}"
+    return made
 
 
 def supported() -> str:
@@ -67,10 +68,10 @@ def differences() -> str:
     return _table(["", "asked", "here and in Spark", "in DuckDB"], rows)
 
 
-BLOCKS: Final[dict[str, Callable[[], str]]] = {
-    "supported": supported,
-    "refused": refused,
-    "differences": differences,
+BLOCKS: Final[dict[str, tuple[str, Callable[[], str]]]] = {
+    "supported": ("tested.md", supported),
+    "refused": ("rejected.md", refused),
+    "differences": ("semantics.md", differences),
 }
 
 
@@ -95,4 +96,5 @@ def _shown(value: Any) -> str:  # noqa: ANN401 - a value of any type
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    for path, text in pages().items():
+        path.write_text(text)

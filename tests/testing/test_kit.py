@@ -7,10 +7,7 @@ Families:
 The claims on sinks and sources are tried in tests/sinks and tests/sources, with broken ones, too.
 """
 
-import contextlib
-import io
 import pickle
-import re
 import time
 from pathlib import Path
 from typing import Any
@@ -29,19 +26,8 @@ from pointstamp.testing import (
     assert_table,
 )
 
-PAGE = Path(__file__).parents[2] / "docs" / "connectors.md"
-BLOCK = re.compile(r"```python\n(?P<code>(?:(?!```).)*)```\n```text\n(?P<printed>.*?)```", re.DOTALL)
 SCHEMA = pa.schema([("x", pa.int64())])
 SECONDS_MAX = 180
-
-
-def test_the_blocks_of_the_page_on_connectors_print_what_they_say() -> None:
-    blocks = list(BLOCK.finditer(PAGE.read_text()))
-    assert blocks
-    for block in blocks:
-        with contextlib.redirect_stdout(io.StringIO()) as printed:
-            exec(compile(block["code"], str(PAGE), "exec"), {})  # noqa: S102 - our own page
-        assert printed.getvalue() == block["printed"]
 
 
 def group(*numbers: int) -> list[dict[str, int]]:

@@ -13,7 +13,7 @@ BroadcastKind: TypeAlias = Literal["direct", "accumulating"]
 BROADCAST_KINDS: Final = ("direct", "accumulating")
 
 ACCUMULATES_FROM: Final = 32
-"""With so many workers or more the tree is chosen; docs/scale.md has the measurement."""
+"""With so many workers or more the tree is chosen; docs/benchmarks/scale.md has the measurement."""
 
 
 def check_broadcast(kind: str | None, flow: str) -> BroadcastKind | None:
