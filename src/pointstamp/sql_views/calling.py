@@ -66,4 +66,4 @@ def _check_known(node: exp.Anonymous, name: str) -> None:
     if name in AGGREGATES:
         raise refused(node, f"the aggregate {name} cannot stand here", "Filter groups with HAVING.")
     if name not in SCALARS:
-        raise refused(node, f"there is no function '{name}' here", "The reference of SQL lists the functions.")
+        raise refused(node, f"there is no function '{name}' here", "The SQL reference lists them.")
