@@ -57,7 +57,7 @@ TOPICS: Final = {
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Include what draws the diagrams, if it was downloaded."""
     if _MERMAID.exists():
-        config.extra_javascript += ["assets/mermaid.min.js", "assets/diagrams.js"]  # type: ignore[list-item]
+        config.extra_javascript += ["assets/mermaid.min.js", "assets/diagrams.js"]
     return config
 
 
