@@ -43,7 +43,7 @@ BATCH = pa.record_batch(
         (lit(1) / 0, "division by zero"),
         (F.date_format("at", "ww"), "has 'ww', which is not supported"),
         (col("price").field("x"), "needs a struct and was given int64"),
-        (lit(object()), "is no value of a column"),
+        (lit(object()), "is not a value of a column"),
         (F.coalesce(), "takes 1 or more arguments, and was given 0"),
     ],
 )

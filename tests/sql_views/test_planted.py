@@ -94,7 +94,7 @@ def step_by_name(patch: pytest.MonkeyPatch) -> None:
             )
         )
 
-    patch.setattr(recursion, "_like", by_name)
+    patch.setattr(recursion, "like_start", by_name)
 
 
 def parts_of_the_subquery_are_lost(patch: pytest.MonkeyPatch) -> None:
