@@ -3,8 +3,8 @@
 import pointstamp as ps
 
 flow = ps.Dataflow("words")
-words = flow.input("words", "word string")
-flow.output("counts", words.count("word", running=True))
+words = flow.stream_input("words", "word string")
+flow.output("counts", words.count("word"))
 flow.run([first_batch, second_batch])["counts"][1]    # the counts after epoch 1
 """
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pointstamp.dataflow.record import FlowRecord, operator_of
 from pointstamp.dataflow.stream import Stream
-from pointstamp.dataflow.table import Table, table_of
+from pointstamp.dataflow.table import Table
 from pointstamp.errors import FlowError
 from pointstamp.expressions.windows import Span
 from pointstamp.expressions.zones import check_time_zone
@@ -27,7 +27,7 @@ from pointstamp.flow.in_zone import with_time_zone
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.plan.explain import explain_plan
 from pointstamp.plan.logical import LogicalOperator
-from pointstamp.plan.streams import Feedback, FlowVariable, Input, Output, ToTable
+from pointstamp.plan.streams import Feedback, FlowVariable, Input, Output
 from pointstamp.progress.choosing import BroadcastKind, check_broadcast
 from pointstamp.query import local_query
 from pointstamp.query.options import QueryOptions
@@ -148,12 +148,12 @@ class Dataflow:
         """The graph that a notebook shows of a flow."""
         return frame(self.plan)
 
-    def input(
+    def stream_input(
         self,
         name: str,
         schema: str | pa.Schema,
         *,
-        epoch: EventTime | None = None,
+        epochs: EventTime | None = None,
         late: LatePolicy | None = None,
         late_output: str | None = None,
         extra_columns: ExtraColumns = "warn",
@@ -164,7 +164,7 @@ class Dataflow:
         like the change of a row (``diff``, ``op``, ``_change_type``, ...) is an error, and others are a
         warning, once. With ``extra_columns="ignore"`` they are neither.
 
-        With ``epoch=ps.event_time("at", every="1 second", lateness="3 seconds")`` the epochs of its rows are
+        With ``epochs=ps.by_event_time("at", every="1 second", lateness="3 seconds")`` the epochs of its rows are
         their event time, and the input advances by itself.
 
         ``late`` says what becomes of rows whose epoch column names an epoch before the one that the input was
@@ -174,7 +174,7 @@ class Dataflow:
         are in the epoch that was open when they arrived.
         """
         declared = as_schema(schema)
-        return self._stream(lambda: Input(name, declared, epoch, late, late_output, extra_columns))
+        return self._stream(lambda: Input(name, declared, epochs, late, late_output, extra_columns))
 
     def variable(self, schema: str | pa.Schema, summary: Summary, name: str = "variable") -> Stream:
         """A stream that is fed later, with ``feedback``, and comes out at the times that the summary says.
@@ -193,54 +193,72 @@ class Dataflow:
         name: str,
         schema: str | pa.Schema,
         *,
-        key: str | Iterable[str],
+        key: str | Iterable[str] | None = None,
         order: str | None = None,
         deleted: str | None = None,
+        weight: str | None = None,
+        operation: str | None = None,
+        snapshots: bool = False,
+        empty: str | None = None,
+        format: Literal["debezium"] | None = None,  # noqa: A002 - as sources have it
+        value: str | None = None,
+        trusted: bool | None = None,
         lateness: Span | None = None,
         late: LatePolicy = "output",
         extra_columns: ExtraColumns = "warn",
     ) -> Table:
-        """A table that comes from outside as upserts: a row replaces the one that has its key.
+        """A table that comes from outside: rows that are added, or what an option says of them.
 
         Args:
             name: The name of the input.
-            schema: Its columns.
-            key: The column or columns by which a row replaces another.
-            order: The row with the greatest value in this column wins, in whichever epoch it arrives. Null is
-                the least value. If two rows are equal in it, a deletion wins, and otherwise the row that is
-                greatest by its columns from left to right. Default: the row of the latest epoch wins, and
-                two rows of a key in one epoch raise FlowError.
-            deleted: A boolean column that marks the rows that delete their key; it is not a column of the
-                table. With ``order`` a deleted key leaves a tombstone, its key and order value, so that an
-                older row does not bring it back.
+            schema: Its columns; with ``format="debezium"`` those of the table.
+            key: The column or columns by which a row replaces another; with it, ``order`` and ``deleted``.
+            order: As in ``stream.to_table``.
+            deleted: As in ``stream.to_table``.
+            weight: A column that says how often each row is added, 1 to insert it and -1 to delete it.
+            operation: A column with the words of a change feed, as in ``stream.to_table``.
+            snapshots: Each epoch has all rows as they are then; with it, ``empty``.
+            empty: As in ``stream.to_table``.
+            format: ``"debezium"``: the input has change events, with the columns ``op``, ``before`` and
+                ``after``, or with ``value`` as JSON text in that column; ``order`` is then a column of type
+                long beside them, or a field inside the events such as ``source.lsn``.
+            value: The column of the input that holds change events as JSON text.
+            trusted: As in ``stream.to_table``.
             lateness: How much less than the greatest value so far ``order`` may be, as in
-                ``stream.event_time``. Tombstones are freed when the watermark has passed them; without it
+                ``stream.with_watermark``. Tombstones are freed when the watermark has passed them; without it
                 they are kept.
             late: What becomes of rows that are later: ``output``, ``drop`` or ``error``.
-            extra_columns: What becomes of columns that are not declared, as in ``input``.
+            extra_columns: What becomes of columns that are not declared, as in ``stream_input``.
+
+        >>> import pointstamp as ps
+        >>> flow = ps.Dataflow("people")
+        >>> people = flow.table("people", "id long, name string", key="id")
+        >>> flow.output("people", people)
+        >>> flow.run([[{"id": 1, "name": "Ann"}], [{"id": 1, "name": "Bea"}]]).table("people").to_pylist()
+        [{'id': 1, 'name': 'Bea'}]
 
         """
-        rows = self.input(name, schema, extra_columns=extra_columns)
+        columns = as_schema(schema) if format is None else _event_columns(as_schema(schema), value, order)
+        rows = self.stream_input(name, columns, extra_columns=extra_columns)
         if lateness is not None:
-            if order is None:
+            if order is None or key is None:
                 raise FlowError(
                     f"table '{name}': lateness= is that of order=, which is missing. Name the column order=."
                 )
-            rows = rows.event_time(order, lateness=lateness, late=late, name=f"{name}: event time")
-        keys = (key,) if isinstance(key, str) else tuple(key)
-        made = self._record.write(
-            lambda: ToTable(
-                operator_of(rows),
-                "upserts",
-                keys=keys,
-                order=order,
-                deleted=deleted,
-                is_event_time=lateness is not None,
-                name=name,
-            ),
-            rows,
-        )
-        return table_of(self._record, *made)
+            rows = rows.with_watermark(order, lateness, late=late).named(f"{name}: event time")
+        return rows.to_table(
+            key=key,
+            order=order,
+            deleted=deleted,
+            weight=weight,
+            operation=operation,
+            snapshots=snapshots,
+            empty=empty,
+            format=format,
+            schema=None if value is None else schema,
+            value=value,
+            trusted=trusted,
+        ).named(name if key is not None and format is None else "running")
 
     def output(self, name: str, stream: Stream | Table) -> None:
         """Let a stream be a result of the flow, under a name; of a table, its changes in each epoch."""
@@ -696,6 +714,21 @@ def _shown(query: "Query", options: QueryOptions) -> "Query":
             query.stop(finish=False)
             raise
     return query
+
+
+def _event_columns(row: pa.Schema, value: str | None, order: str | None) -> pa.Schema:
+    """Return the columns of an input of Debezium's change events for a table with these columns."""
+    path, _, inside = (order or "").partition(".")
+    if value is not None:
+        fields = [pa.field(value, pa.string())]
+    else:
+        each = pa.struct(list(row))
+        fields = [pa.field("op", pa.string()), pa.field("before", each), pa.field("after", each)]
+        if inside:
+            fields.append(pa.field(path, pa.struct([pa.field(inside, pa.int64())])))
+    if path and not inside and path not in [field.name for field in fields]:
+        fields.append(pa.field(path, pa.int64()))
+    return pa.schema(fields)
 
 
 def _watch(run: LocalRun | ProcessRun, display: LiveDisplay) -> Callable[[], None]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -33,6 +33,10 @@ class EventTimeMark:
     """Whether event time passes without it when it has fallen silent."""
 
 
+Mark: TypeAlias = tuple[int, set[Scope], dict[OperatorIndex, EventTimeMark], set[OperatorIndex]]
+"""How far a plan was written at some point."""
+
+
 class PlanBuilder:
     """A plan that is being written; operators get names of their own, so that errors can point at one."""
 
@@ -45,6 +49,15 @@ class PlanBuilder:
         """While a query is written: operators of all tables that it reads; it goes by their watermarks."""
         self.forgets: set[OperatorIndex] = set()
         """The operators that let rows go when their event time is over."""
+
+    def mark(self) -> Mark:
+        """Remember how far the plan is written."""
+        return len(self.plan.nodes), set(self._scopes), dict(self.event_times), set(self.forgets)
+
+    def undo(self, mark: Mark) -> None:
+        """Remove everything that was written after a mark."""
+        size, self._scopes, self.event_times, self.forgets = mark
+        del self.plan.nodes[size:]
 
     def add(
         self,
