@@ -33,7 +33,7 @@ def test_an_unknown_name_says_what_there_is() -> None:
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("any", "ps.bool_or"), ("every", "ps.bool_and"), ("avg", "ps.mean"), ("Window", "table.with_order")],
+    [("any", "ps.bool_or"), ("every", "ps.bool_and"), ("avg", "ps.mean"), ("Window", "table.over")],
 )
 def test_a_name_of_another_library_is_answered_with_the_one_here(name: str, said: str) -> None:
     with pytest.raises(AttributeError, match=f"pointstamp has no '{name}'; here that is {said}"):

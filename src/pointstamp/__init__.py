@@ -116,7 +116,7 @@ if not TYPE_CHECKING:  # to a type checker, a name that is not listed above is a
             return import_module(f"pointstamp.{name}")
         home = _HOMES.get(name)
         if home is None:
-            words = import_module("pointstamp.reduce.other_words")
+            words = import_module("pointstamp.dataflow.other_words")
             raise AttributeError(words.no_such_name(name, __dir__()))
         value: object = getattr(import_module(f"pointstamp.{home}"), name)
         globals()[name] = value

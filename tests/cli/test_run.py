@@ -41,7 +41,7 @@ flow.output("totals", doubled.reduce("word", running=True, total=ps.sum("n")))
 """
 
 COUNTED = """
-flow.output("counts", words.running().count("word"))
+flow.output("counts", words.to_table().count("word"))
 """
 COUNTS = ["{'word': '007', 'count': 2}", "{'word': 'b', 'count': 1}"]
 
@@ -58,7 +58,7 @@ def inputs():
 OWN_TIMES = """
 import pointstamp as ps
 
-times = ps.Stacks(deepest=4)
+times = ps.timely.Stacks(deepest=4)
 flow = ps.Dataflow("calls", times=times)
 flow.output("calls", flow.input("calls", "n long"))
 inputs = {"calls": [(("call", ()), [{"n": 1}])]}

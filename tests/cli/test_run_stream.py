@@ -53,7 +53,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def totals(output: str = "out") -> list[tuple[object, ...]]:
-    return sorted(tuple(row.values()) for row in ps.read_published(output, "totals").to_pylist())
+    return sorted(tuple(row.values()) for row in ps.read_changes(output, "totals").to_pylist())
 
 
 def run(*options: str) -> int:

@@ -21,8 +21,8 @@ from pointstamp.journal.shape import check_shape, shape_of
 
 def reducing(*keys: str, running: bool = True, **aggregates: Any) -> ps.Dataflow:  # noqa: ANN401
     flow = ps.Dataflow("reducing")
-    rows = flow.input("rows", "k long, j long, x long")
-    flow.output("out", rows.reduce(*keys, running=running, **aggregates))
+    rows = flow.stream_input("rows", "k long, j long, x long")
+    flow.output("out", rows.group_by(*keys, running=running).agg(**aggregates))
     return flow
 
 
@@ -30,9 +30,9 @@ class Seen:
     """Keeps what it has seen; the classes below differ from it in one thing each."""
 
     outputs = "k long"
-    state: ClassVar[dict[str, Any]] = {"seen": ps.saved.values(dict[int, int])}
+    state: ClassVar[dict[str, Any]] = {"seen": ps.ports.saved.values(dict[int, int])}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """It is never run here."""
 
 
@@ -41,7 +41,7 @@ class Forgetful(Seen):
 
 
 class ByKey(Seen):
-    state: ClassVar[dict[str, Any]] = {"seen": ps.saved.mapping("long", int)}
+    state: ClassVar[dict[str, Any]] = {"seen": ps.ports.saved.mapping("long", int)}
 
 
 for each in (Forgetful, ByKey):
@@ -50,14 +50,14 @@ for each in (Forgetful, ByKey):
 
 def keeping(logic: Any, key: str = "k") -> ps.Dataflow:  # noqa: ANN401
     flow = ps.Dataflow("keeping")
-    rows = flow.input("rows", "k long, j long")
+    rows = flow.stream_input("rows", "k long, j long")
     flow.output("out", ps.operator("seen", logic, rows=rows.exchange(key)))
     return flow
 
 
 def mapping(condition: Any) -> ps.Dataflow:  # noqa: ANN401
     flow = ps.Dataflow("mapping")
-    flow.output("out", flow.input("rows", "k long").filter(condition).map_batches(lambda batch: batch))
+    flow.output("out", flow.stream_input("rows", "k long").filter(condition).map_batches(lambda batch: batch))
     return flow
 
 
@@ -108,20 +108,20 @@ def test_the_same_flow_written_again_is_the_same(before: ps.Dataflow, now: ps.Da
 
 def table(make: Callable[[ps.Table, ps.Table], ps.Table | ps.Stream]) -> ps.Dataflow:
     flow = ps.Dataflow("tables")
-    a, b = (flow.input(name, "k long, at long, x long").event_time("at", lateness=5) for name in ("a", "b"))
-    flow.output("out", make(a.running(), b.running()))
+    a, b = (flow.stream_input(name, "k long, at long, x long").with_watermark("at", 5) for name in ("a", "b"))
+    flow.output("out", make(a.to_table(), b.to_table()))
     return flow
 
 
 CHANGED: dict[str, tuple[Any, Any, str]] = {
     "aggregate": (
-        lambda a, b: a.reduce("k", v=ps.max("x")),
-        lambda a, b: a.reduce("k", v=ps.min("x")),
+        lambda a, b: a.group_by("k").agg(v=ps.max("x")),
+        lambda a, b: a.group_by("k").agg(v=ps.min("x")),
         r"operator reduce: ",
     ),
     "argument": (
-        lambda a, b: a.reduce("k", v=ps.sum(ps.col("x") * 2)),
-        lambda a, b: a.reduce("k", v=ps.sum(ps.col("x") * 3)),
+        lambda a, b: a.group_by("k").agg(v=ps.sum(ps.col("x") * 2)),
+        lambda a, b: a.group_by("k").agg(v=ps.sum(ps.col("x") * 3)),
         r"col\('x'\) \* 2.*col\('x'\) \* 3",
     ),
     "condition": (
@@ -145,8 +145,8 @@ CHANGED: dict[str, tuple[Any, Any, str]] = {
         r"operator join: ",
     ),
     "gap": (
-        lambda a, b: a.sessions("k", at="at", gap=5),
-        lambda a, b: a.sessions("k", at="at", gap=6),
+        lambda a, b: a.session_window("k", at="at", gap=5),
+        lambda a, b: a.session_window("k", at="at", gap=6),
         r"operator sessions: .*gap was 5, is 6",
     ),
     "window": (
@@ -155,13 +155,13 @@ CHANGED: dict[str, tuple[Any, Any, str]] = {
         "size was 10, is 20",
     ),
     "as of": (
-        lambda a, b: a.join_as_of(b, "k", at="at"),
-        lambda a, b: a.join_as_of(b, "k", at="at", direction="forward"),
+        lambda a, b: a.join_asof(b, "k", at="at"),
+        lambda a, b: a.join_asof(b, "k", at="at", direction="forward"),
         "backward.*forward",
     ),
     "wait": (
-        lambda a, b: a.with_columns(u=ps.col("at") + 5).final("u"),
-        lambda a, b: a.with_columns(u=ps.col("at") + 5).final("at"),
+        lambda a, b: a.with_columns(u=ps.col("at") + 5).emit_on_close("u"),
+        lambda a, b: a.with_columns(u=ps.col("at") + 5).emit_on_close("at"),
         r"operator final: ",
     ),
 }
@@ -181,9 +181,9 @@ def test_a_query_goes_on_with_the_aggregate_that_was_saved_and_with_no_other(tmp
     places: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint"), "output": str(tmp_path / "out")}
 
     def run(flow: ps.Dataflow, count: int) -> None:
-        query = flow.start_local(rows=days[:count], **places)
+        query = flow.start(rows=days[:count], **places)
         try:
-            query.awaitTermination()
+            query.await_termination()
         finally:
             query.stop()
 
@@ -191,4 +191,4 @@ def test_a_query_goes_on_with_the_aggregate_that_was_saved_and_with_no_other(tmp
     with pytest.raises(RecoveryError, match=r"operator reduce: "):
         run(reducing("k", v=ps.min("x")), 3)
     run(reducing("k", v=ps.max("x")), 3)
-    assert ps.read_published(places["output"], "out")["v"].to_pylist() == [5, 9]
+    assert ps.read_changes(places["output"], "out")["v"].to_pylist() == [5, 9]

@@ -47,12 +47,12 @@ rows = flow.run(spark, numbers=spark.range(0, 16, 1, 2).toDF("x"))["out"].toPand
 said = {"run": sorted(set(rows["address"])), "workers": rows["worker"].nunique()}
 pq.write_table(pa.table({"x": list(range(16))}), folder + "/numbers.parquet")
 query = flow.start(
-    spark, numbers=ps.files(folder), workers=2, checkpoint=folder + "/c", output=folder + "/o"
+    spark, numbers=ps.io.files(folder), workers=2, checkpoint=folder + "/c", output=folder + "/o"
 )
-query.processAllAvailable()
+query.process_all_available()
 said["driver"] = sorted(set(addresses()) - before)
 query.stop()
-said["query"] = sorted(set(ps.read_published(folder + "/o", "out")["address"].to_pylist()))
+said["query"] = sorted(set(ps.read_changes(folder + "/o", "out")["address"].to_pylist()))
 spark.stop()
 print(json.dumps(said))
 """

@@ -37,25 +37,25 @@ class World:
 
     def __init__(self) -> None:
         self.flow = ps.Dataflow("edited")
-        self.s = self.flow.input("a", K)
-        self.t = self.flow.input("b", K)
-        self.u = self.flow.input("c", K)
-        self.a, self.b, self.c = self.s.running(), self.t.running(), self.u.running()
-        self.events = self.s.event_time("at", lateness=3)
-        self.others = self.t.event_time("at", lateness=3)
-        self.untimed = self.flow.input("e", K)
-        self.windows = self.events.running().window("at", 4)
-        edges = self.flow.input("d", "src long, dst long, length long").running()
+        self.s = self.flow.stream_input("a", K)
+        self.t = self.flow.stream_input("b", K)
+        self.u = self.flow.stream_input("c", K)
+        self.a, self.b, self.c = self.s.to_table(), self.t.to_table(), self.u.to_table()
+        self.events = self.s.with_watermark("at", 3)
+        self.others = self.t.with_watermark("at", 3)
+        self.untimed = self.flow.stream_input("e", K)
+        self.windows = self.events.to_table().window("at", 4)
+        edges = self.flow.table("d", "src long, dst long, length long")
         self.graph = graphs.Graph(edges)
-        self.lists = self.s.map_batches(_listed, "k long, one array<long>, two array<long>", name="lists")
-        self.texts = self.s.map_batches(_texts, "k long, op string, value string, key string", name="texts")
+        self.lists = self.s.map_batches(_listed, "k long, one array<long>, two array<long>").named("lists")
+        self.texts = self.s.map_batches(_texts, "k long, op string, value string, key string").named("texts")
 
     def output(self, made: Any) -> ps.Dataflow:  # noqa: ANN401 - what a verb returns
         """The flow whose outputs are what the verb returned, and an output that reads all inputs."""
         for number, each in enumerate(made if isinstance(made, tuple) else (made,)):
             if isinstance(each, ps.Stream | ps.Table):
                 self.flow.output(f"out {number}", each)
-        self.flow.output("rest", self.s.concat(self.t, self.u, self.untimed))
+        self.flow.output("rest", self.s.union(self.t, self.u, self.untimed))
         return self.flow
 
 
@@ -111,7 +111,7 @@ def _looped(target: Any, loop: Any) -> Any:  # noqa: ANN401 - a stream or a tabl
         return loop.leave(variable)
     with loop:
         variable = loop.variable(target.schema)
-        again = loop.enter(target).concat(variable).filter(ps.col("n") > 100)
+        again = loop.enter(target).union(variable).filter(ps.col("n") > 100)
         loop.feedback(variable, again)
         return loop.leave(again)
 
@@ -133,7 +133,7 @@ _COLUMNS = {
     "filter": Case(A, lambda w: given(ps.col("n") > 10), {
         "condition": lambda w: given(ps.col("n") >= 10),
     }),
-    "explode": Case(lambda w: w.lists.running(), lambda w: given("one", position="p"), {
+    "explode": Case(lambda w: w.lists.to_table(), lambda w: given("one", position="p"), {
         "column": lambda w: given("two", position="p"),
         "outer": lambda w: given("one", position="p", outer=True),
         "position": lambda w: given("one", position="q"),
@@ -155,7 +155,7 @@ _COLUMNS = {
         "ties": lambda w: given(1, "k", by="at", rank="r", ties=True),
         "rank": lambda w: given(1, "k", by="at", rank="q"),
     }),
-    "with_order": Case(A, lambda w: given("k", by="at", before=ps.lag("n")), {
+    "over": Case(A, lambda w: given("k", by="at", before=ps.lag("n")), {
         "keys": lambda w: given("n", by="at", before=ps.lag("n")),
         "by": lambda w: given("k", by="n", before=ps.lag("n")),
         "functions": lambda w: given("k", by="at", functions={"before": ps.lead("n")}),
@@ -216,7 +216,7 @@ def _of_tables(calling: Calling) -> Calling:
 
     def called(world: World) -> Given:
         (other, *rest), kwargs = calling(world)
-        return (other.running(), *rest), kwargs
+        return (other.to_table(), *rest), kwargs
 
     return called
 
@@ -225,7 +225,7 @@ TABLES: dict[str, Case] = {
     **_COLUMNS,
     "appended": Case(A, lambda w: given(), {}),
     "changes": Case(A, lambda w: given(), {}),
-    "closed_sessions": Case(lambda w: w.events.running(), lambda w: given("k", at="at", gap=2), {
+    "closed_sessions": Case(lambda w: w.events.to_table(), lambda w: given("k", at="at", gap=2), {
         "keys": lambda w: given("n", at="at", gap=2),
         "at": lambda w: given("k", at="at", gap=4),
         "gap": lambda w: given("k", at="at", gap=3),
@@ -235,7 +235,7 @@ TABLES: dict[str, Case] = {
     "final": Case(lambda w: w.windows, lambda w: given("window_end"), {
         "when": lambda w: given("window_start"),
     }),
-    "keep_until": Case(lambda w: w.windows, lambda w: given("window_end"), {
+    "retain_until": Case(lambda w: w.windows, lambda w: given("window_end"), {
         "when": lambda w: given("window_start"),
     }),
     "intersect": Case(A, lambda w: given(w.b), {"other": lambda w: given(w.c)}),
@@ -246,7 +246,7 @@ TABLES: dict[str, Case] = {
         "others": lambda w: given(lambda x, y: x.union(y).distinct(), w.c, max_rounds=9),
         "max_rounds": lambda w: given(lambda x, y: x.union(y).distinct(), w.b, max_rounds=8),
     }),
-    "join_as_of": Case(A, lambda w: given(w.b, "k", at="at"), {
+    "join_asof": Case(A, lambda w: given(w.b, "k", at="at"), {
         "other": lambda w: given(w.c, "k", at="at"),
         "on": lambda w: given(w.b, "n", at="at"),
         "at": lambda w: given(w.b, "k", at="n"),
@@ -255,9 +255,9 @@ TABLES: dict[str, Case] = {
         "tolerance": lambda w: given(w.b, "k", at="at", tolerance=1),
         "suffix": lambda w: given(w.b, "k", at="at", suffix="_2"),
     }),
-    "join_within": Case(
-        lambda w: w.events.running(),
-        lambda w: given(w.others.running(), "k", at="at", within=2),
+    "join_interval": Case(
+        lambda w: w.events.to_table(),
+        lambda w: given(w.others.to_table(), "k", at="at", within=2),
         {
             name: _of_tables(call) for name, call in _WITHIN.items()
         },
@@ -265,7 +265,7 @@ TABLES: dict[str, Case] = {
     "loop": Case(A, lambda w: given("loop", max_rounds=9), {
         "max_rounds": lambda w: given("loop", max_rounds=8),
     }),
-    "sessions": Case(lambda w: w.events.running(), lambda w: given("k", at="at", gap=2, rows=ps.count()), {
+    "sessions": Case(lambda w: w.events.to_table(), lambda w: given("k", at="at", gap=2, rows=ps.count()), {
         **_SESSIONS,
         "while_open": lambda w: given("k", at="at", gap=2, rows=ps.count(), while_open=True),
     }),
@@ -298,7 +298,7 @@ STREAMS: dict[str, Case] = {
         "trusted": lambda w: given("k long", value="value", trusted=False),
     }),
     "delay": Case(S, lambda w: given(1), {"epochs": lambda w: given(2)}),
-    "delay_until": Case(lambda w: w.events.window("at", 4), lambda w: given("window_end"), {
+    "emit_on_close": Case(lambda w: w.events.window("at", 4), lambda w: given("window_end"), {
         "when": lambda w: given("window_start"),
     }),
     "event_time": Case(lambda w: w.untimed, lambda w: given("at", lateness=3), {
@@ -315,7 +315,7 @@ STREAMS: dict[str, Case] = {
     "inspect": Case(S, lambda w: given(lambda time, batch: None), {
         "function": lambda w: given(lambda time, batch: batch),
     }),
-    "join_within": Case(lambda w: w.events, lambda w: given(w.others, "k", at="at", within=2), _WITHIN),
+    "join_interval": Case(lambda w: w.events, lambda w: given(w.others, "k", at="at", within=2), _WITHIN),
     "lookup": Case(S, lambda w: given(w.b, "k"), {
         "table": lambda w: given(w.c, "k"),
         "on": lambda w: given(w.b, "at"),

@@ -49,7 +49,7 @@ def test_keys_and_rows_with_one_hash_are_told_apart(
         return right(array) & np.uint64(bits)
 
     def fold(columns: Any, rows: int) -> Hashes:  # noqa: ANN401 - as the function takes it
-        folded: Hashes = np.bitwise_xor.reduce(np.stack(columns), axis=0) & np.uint64(bits)
+        folded: Hashes = np.bitwise_xor.group_by(np.stack(columns)).agg(axis=0) & np.uint64(bits)
         return folded
 
     monkeypatch.setattr(run, "hash_array", alike)
@@ -107,10 +107,10 @@ def test_rows_that_are_nothing_but_their_key_have_first_rows(
 ) -> None:
     flow = ps.Dataflow("keys")
     schema = pa.schema({"d": pa.int64(), "w": pa.int64()})
-    rows = flow.input("rows", schema).running(weight="w")
+    rows = flow.table("rows", schema, weight="w")
     flow.output("first", rows.top(2, "d", by="d", ties=ties, rank=rank))
     epochs = [{"d": [1, 1, 1, 2, None], "w": [1] * 5}, {"d": [1, 1, 2], "w": [-1] * 3}]
-    results = flow.run_local(rows=[pa.table(each, schema) for each in epochs])["first"]
+    results = flow.run(rows=[pa.table(each, schema) for each in epochs])["first"]
     there: dict[Any, int] = {}
     for epoch, expected in enumerate((first, second)):
         for row in results[epoch].to_pylist():

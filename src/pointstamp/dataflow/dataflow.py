@@ -164,8 +164,8 @@ class Dataflow:
         like the change of a row (``diff``, ``op``, ``_change_type``, ...) is an error, and others are a
         warning, once. With ``extra_columns="ignore"`` they are neither.
 
-        With ``epochs=ps.by_event_time("at", every="1 second", lateness="3 seconds")`` the epochs of its rows are
-        their event time, and the input advances by itself.
+        With ``epochs=ps.by_event_time("at", every="1 second", lateness="3 seconds")`` the epochs of its rows
+        are their event time, and the input advances by itself.
 
         ``late`` says what becomes of rows whose epoch column names an epoch before the one that the input was
         advanced to: they are an ``"error"``, or go to an ``"output"`` of their own, or ``"drop"`` drops them.
@@ -343,7 +343,8 @@ class Dataflow:
                 itself. In this process item i is epoch i, an Arrow batch or table, a pandas or polars frame,
                 and a single table is epoch 0; on Spark it is a DataFrame.
             on: The Spark session to run on. Default: this process.
-            workers: The number of workers. Default: 1 in this process, the free slots of the session on Spark.
+            workers: The number of workers. Default: 1 in this process; on Spark, the free slots of the
+                session.
             processes: In this process: one worker in each of so many processes, in place of ``workers``.
             epoch: The column that holds the epoch of each row. A column that the schema declares stays in the
                 rows, any other is removed.

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from pointstamp.dataflow.grouped import Grouped
 from pointstamp.dataflow.loops import Loop
+from pointstamp.dataflow.other_words import no_such_verb
 from pointstamp.dataflow.record import FlowRecord, Recorded, physical_of, sides
 from pointstamp.dataflow.windows import ColumnValue, Window, by_window, given_columns
 from pointstamp.errors import FlowError
@@ -20,7 +21,6 @@ from pointstamp.expressions.selecting import chosen, expressions, others, rename
 from pointstamp.expressions.tree import Expression, col
 from pointstamp.expressions.windows import Span
 from pointstamp.flow.join_kind import How
-from pointstamp.flow.other_words import no_such_verb
 from pointstamp.flow.pact import ShardFunction
 from pointstamp.flow.probe import Probe
 from pointstamp.flow.reducing import checked_aggregates, checked_running, session_options
@@ -158,10 +158,10 @@ class Stream(Recorded):
                 arrives. Null is the least value. If two rows are equal in it, a deletion wins, and otherwise
                 the row that is greatest by its columns from left to right. Default: the row of the latest
                 epoch wins, and two rows of a key in one epoch raise FlowError.
-            deleted: With a key, a boolean column that marks the rows that delete their key; it is not a column
-                of the table. With ``order`` a deleted key leaves a tombstone, its key and order value, so that
-                an older row does not bring it back. The tombstone is freed by the watermark if ``order`` is
-                the column of a ``with_watermark`` directly before, and kept otherwise.
+            deleted: With a key, a boolean column that marks the rows that delete their key; it is not a
+                column of the table. With ``order`` a deleted key leaves a tombstone, its key and order value,
+                so that an older row does not bring it back. The tombstone is freed by the watermark if
+                ``order`` is the column of a ``with_watermark`` directly before, and kept otherwise.
             weight: A column that says how often each row is added: 1 to insert it, -1 to delete it.
             operation: A column with the words of Delta's change feed, ``insert``, ``delete``,
                 ``update_preimage`` and ``update_postimage``, or Flink's ``+I``, ``-D``, ``-U`` and ``+U``. A
@@ -172,14 +172,14 @@ class Stream(Recorded):
                 was: it cannot be told from an epoch in which another input had rows.
             empty: With snapshots, a boolean column whose true marks that the table has no rows. Such a row is
                 not in the table, and neither is the column.
-            format: ``"debezium"``: the rows are change events, in which ``op`` says what became of ``before``.
-                The stream has the columns ``op``, ``before`` and ``after``, the latter two structs; or
-                ``value`` names a column that holds events as JSON text. With a ``key`` an event replaces the
-                row that has its key, or deletes it, so that ``before`` may be missing and events may come
-                twice; ``order`` is then a column of the stream such as Kafka's offset, or a field inside the
-                events such as ``source.lsn``, which in JSON text is a long unless a type stands behind it:
-                ``source.change_lsn string``. Without a key ``before`` must be whole, and an event that comes
-                twice is counted twice.
+            format: ``"debezium"``: the rows are change events, in which ``op`` says what became of
+                ``before``. The stream has the columns ``op``, ``before`` and ``after``, the latter two
+                structs; or ``value`` names a column that holds events as JSON text. With a ``key`` an event
+                replaces the row that has its key, or deletes it, so that ``before`` may be missing and events
+                may come twice; ``order`` is then a column of the stream such as Kafka's offset, or a field
+                inside the events such as ``source.lsn``, which in JSON text is a long unless a type stands
+                behind it: ``source.change_lsn string``. Without a key ``before`` must be whole, and an event
+                that comes twice is counted twice.
             schema: Of events in JSON text, the columns of the table.
             value: The column that holds events as JSON text.
             trusted: Rows that are deleted are known to be there, so this is not checked, and no rows are kept
@@ -481,10 +481,10 @@ class Stream(Recorded):
     def emit_on_close(self, when: str | Expression = "window_end") -> "Stream":
         """Each row once, when event time has passed a time that it says: ``emit_on_close("window_end")``.
 
-        All rows that wait for one time come in one epoch, the first after which the bound of ``with_watermark``
-        is not before it; so ``window("at", "1 hour").emit_on_close()`` has all rows of a window in
-        one epoch, and a reduction of them is its final result. Where epochs are event time, it is the last
-        epoch that begins before it. A row that says null does not come.
+        All rows that wait for one time come in one epoch, the first after which the bound of
+        ``with_watermark`` is not before it; so ``window("at", "1 hour").emit_on_close()`` has all rows of a
+        window in one epoch, and a reduction of them is its final result. Where epochs are event time, it is
+        the last epoch that begins before it. A row that says null does not come.
         """
         clock = self._record.clock
         time = col(when) if isinstance(when, str) else when
@@ -508,9 +508,9 @@ class Stream(Recorded):
         """Each row once, with its session, in the epoch in which event time has passed the session's end.
 
         Rows of a key that are at most the ``gap`` apart, by their column ``at``, are one session; it ends
-        the gap after its last row. All its rows come in one epoch, so that an aggregation of them is its final
-        result, and nothing of it is kept. It needs ``with_watermark``, or epochs that are event time. Sessions
-        that are corrected by late rows are those of a table: ``to_table().session_window(...)``.
+        the gap after its last row. All its rows come in one epoch, so that an aggregation of them is its
+        final result, and nothing of it is kept. It needs ``with_watermark``, or epochs that are event time.
+        Sessions that are corrected by late rows are those of a table: ``to_table().session_window(...)``.
 
         With aggregates each session is one row: its keys, where it begins and ends, and what they are.
 
@@ -609,7 +609,7 @@ class Stream(Recorded):
             if name.startswith("_"):
                 raise AttributeError(f"'Stream' object has no attribute '{name}'", name=name, obj=self)
             verbs = [each for each, of in vars(Stream).items() if not each.startswith("_") and callable(of)]
-            raise AttributeError(no_such_verb(str(self), name, verbs), name=name, obj=self)
+            raise AttributeError(no_such_verb(str(self), name, verbs, "Stream"), name=name, obj=self)
 
     def __str__(self) -> str:
         return str(self._physical)

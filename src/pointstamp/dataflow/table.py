@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from pointstamp.dataflow.grouped import Grouped
 from pointstamp.dataflow.loops import Loop, TableLoop
+from pointstamp.dataflow.other_words import no_such_verb
 from pointstamp.dataflow.record import FlowRecord, Recorded, physical_of, sides
 from pointstamp.dataflow.stream import Stream, listed
 from pointstamp.dataflow.windows import ColumnValue, Window, by_window, given_columns
@@ -32,7 +33,6 @@ from pointstamp.rows.schema import as_schema
 from pointstamp.tables.as_of import Direction, Tolerance, one_pair
 from pointstamp.tables.in_order import placed
 from pointstamp.tables.joining import check_no_key, joining
-from pointstamp.tables.other_words import no_such_verb_of_tables
 from pointstamp.tables.table import deltas_of
 from pointstamp.tables.within import pair_of_times
 
@@ -85,9 +85,9 @@ class Table(Recorded):
                 before=ps.lag("price").over(partition_by="shop", order_by="at"),
             )
 
-        What the order leaves open is decided by all columns from left to right; every copy of a row has a place
-        of its own. When a row changes, all rows of its partition are looked at again, and those that differ
-        are sent. ``rows=10`` looks at the last ten rows only.
+        What the order leaves open is decided by all columns from left to right; every copy of a row has a
+        place of its own. When a row changes, all rows of its partition are looked at again, and those that
+        differ are sent. ``rows=10`` looks at the last ten rows only.
 
         Args:
             *columns: Columns by name, in a mapping.
@@ -358,9 +358,9 @@ class Table(Recorded):
     def retain_until(self, when: str | Expression) -> "Table":
         """The rows whose time has not been passed by event time: ``retain_until("window_end")``.
 
-        A row leaves the table when the bound of ``with_watermark`` is not before its time any more, in the next
-        epoch that has event times; and everything that is made of the table forgets it. A row that says null
-        is not there.
+        A row leaves the table when the bound of ``with_watermark`` is not before its time any more, in the
+        next epoch that has event times; and everything that is made of the table forgets it. A row that says
+        null is not there.
         """
         return self._table(
             lambda: streams.TemporalFilter(self._operator, timed(when), self._clock(), name="keep until"),
@@ -401,12 +401,13 @@ class Table(Recorded):
     def emit_on_close(self, when: str | Expression = "window_end") -> Stream:
         """Each row once, as it is when event time has passed its time; nothing that happens to it later.
 
-        A row comes in the first epoch after which the bound of ``with_watermark`` is not before the time that it
-        says. What is before this in the flow must let such rows go, with ``retain_until``, or it would keep
-        them for ever.
+        A row comes in the first epoch after which the bound of ``with_watermark`` is not before the time that
+        it says. What is before this in the flow must let such rows go, with ``retain_until``, or it would
+        keep them for ever.
 
             windows = bids.to_table().window("at", "10 minutes").retain_until("window_end")
-            highest = windows.group_by("window_start", "window_end").agg(price=ps.max("price")).emit_on_close()
+            highest = windows.group_by("window_start",
+            "window_end").agg(price=ps.max("price")).emit_on_close()
         """
         return self._stream(
             lambda: streams.EmitOnClose(self._operator, timed(when), self._clock(), name="final"),
@@ -527,7 +528,7 @@ class Table(Recorded):
             if name.startswith("_"):
                 raise AttributeError(f"'Table' object has no attribute '{name}'", name=name, obj=self)
             verbs = [each for each, of in vars(Table).items() if not each.startswith("_") and callable(of)]
-            raise AttributeError(no_such_verb_of_tables(str(self), name, verbs), name=name, obj=self)
+            raise AttributeError(no_such_verb(str(self), name, verbs, "Table"), name=name, obj=self)
 
     def __str__(self) -> str:
         return str(self._physical)

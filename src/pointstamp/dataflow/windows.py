@@ -36,7 +36,8 @@ def by_window(who: str, columns: Mapping[str, Any]) -> dict[Window, dict[str, Wi
     for name, value in columns.items():
         if isinstance(value, Windowed):
             raise FlowError(
-                f"{who}, column '{name}': {value} needs a window. Write .over(partition_by=..., order_by=...)."
+                f"{who}, column '{name}': {value} needs a window. Write .over(partition_by=..., "
+                "order_by=...)."
             )
         if isinstance(value, WindowExpression):
             found.setdefault((value.partition_by, value.order_by, value.rows), {})[name] = value

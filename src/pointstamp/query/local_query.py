@@ -128,7 +128,7 @@ def run_to_end(
         judge=judge,
     )
     try:
-        query.awaitTermination()
+        query.await_termination()
     finally:
         query.stop(finish=False)
     return _results(plan, output, fed)
@@ -157,7 +157,7 @@ def _check_again(name: str, given: Any) -> None:  # noqa: ANN401 - whatever came
     if hasattr(given, "__next__"):
         raise FlowError(
             f"input '{name}' was given an iterator, which can be read only once; a run with a checkpoint "
-            "must be able to read its inputs again. Give a list, or a source such as ps.files(path)."
+            "must be able to read its inputs again. Give a list, or a source such as ps.io.files(path)."
         )
 
 

@@ -27,7 +27,8 @@ are large and only grow, an object with the methods of ``Accumulator``. It works
 ...     def result(self, state):
 ...         return np.exp(state["logarithms"] / state["rows"])
 
-It is used like the others, ``stream.group_by("shop").agg(typical=GeometricMean("price"))``. To see what it does:
+It is used like the others, ``stream.group_by("shop").agg(typical=GeometricMean("price"))``. To see what it
+does:
 
 >>> mean, state = GeometricMean("price"), {"logarithms": np.zeros(2), "rows": np.zeros(2, int)}
 >>> mean.update(state, np.array([0, 1, 0]), pa.array([2.0, 5.0, 8.0]))

@@ -36,7 +36,8 @@ class Windowed:
 
         Args:
             partition_by: The column or columns whose equal values make a partition. Default: all rows.
-            order_by: The order of the rows, as ``top`` takes it. What it leaves open is decided by all columns.
+            order_by: The order of the rows, as ``top`` takes it. What it leaves open is decided by all
+                columns.
             rows: The number of rows up to this one that are looked at. Default: all.
 
         >>> from pointstamp import functions as F
@@ -50,7 +51,7 @@ class Windowed:
 
 
 def _names(who: object, given: Any) -> tuple[str, ...]:  # noqa: ANN401 - whatever a user gave
-    names = (given,) if isinstance(given, str) else given
-    if not isinstance(names, Iterable) or not all(isinstance(each, str) for each in (names := tuple(names))):
+    names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, list | tuple) else None
+    if names is None or not all(isinstance(each, str) for each in names):
         raise FlowError(f"{who}: over() takes names of columns, got {given}. Make a column of it first.")
-    return tuple(names)
+    return names

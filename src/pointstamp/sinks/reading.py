@@ -137,7 +137,7 @@ def read_table(
     """The rows of an output that is a table: as they are now, or were after the epoch ``as_of``.
 
     This reads about as much as there is, and not the history: what changes add up to is worked out beside a
-    query, and by ``ps.compact``. All epochs that are published can be read.
+    query, and by ``ps.io.compact``. All epochs that are published can be read.
     """
 
     def read(storage: Storage, found: Published) -> pa.Table:

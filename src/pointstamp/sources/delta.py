@@ -58,7 +58,7 @@ def delta(
     - ``storage_options``: what deltalake needs to know to open the path.
     - ``moved_from``: the path of before, if the same table lies at ``path`` now.
 
-    ``flow.input("people", "id long, _change_type string").running(operation="_change_type")`` is the table
+    ``flow.table("people", "id long, _change_type string", operation="_change_type")`` is the table
     again.
 
     >>> delta("/data/people").describe()

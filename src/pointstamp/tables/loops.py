@@ -101,7 +101,7 @@ class TableLoop:
         if not isinstance(table, self._made):
             raise FlowError(
                 f"loop '{self.name}': {act} of a loop of tables needs a table, got "
-                f"{type(table).__name__}. Make a table of a stream with running()."
+                f"{type(table).__name__}. Make a table of a stream with to_table()."
             )
         return self._changes_of(table)
 

@@ -220,7 +220,7 @@ class KafkaWatch(WatchBase):
         if missing and is_first:
             raise SourceError(
                 f"{source.cluster} has no topic {', '.join(map(repr, missing))}. Create it, or name "
-                "another one. A pattern (ps.kafka(..., pattern='orders-.*')) also finds topics that are "
+                "another one. A pattern (ps.io.kafka(..., pattern='orders-.*')) also finds topics that are "
                 "created later."
             )
         new = [
