@@ -138,7 +138,7 @@ MADE: dict[str, Callable[[], object]] = {
     "files of a scheme that is not known": lambda: ps.io.files(f"nope://me:{SECRET} x@h/x").watch(None),
     "files with a port that is none": lambda: ps.io.files(f"ftp://me:{SECRET}/a@h/x").check(),
     "published": lambda: ps.io.published(ADDRESS, "n"),
-    "delta_changes": lambda: ps.io.delta(ADDRESS, storage_options={"token": SECRET}),
+    "delta": lambda: ps.io.delta(ADDRESS, storage_options={"token": SECRET}),
     "kafka": lambda: ps.io.kafka(f"me:{SECRET}@h:9092", "t", options={"sasl.password": SECRET}),
     "kafka with a registry": lambda: ps.io.kafka("h:1", "t", format="avro", registry=f"http://me:{SECRET}@h"),
     "kafka with a mistake": lambda: ps.io.kafka(f"me:{SECRET}@h:9092", "t", rows_per_tick=0),

@@ -72,11 +72,6 @@ if TYPE_CHECKING:  # a type checker reads imports only; tests compare them with 
     from pointstamp.tables.in_order import lead as lead
     from pointstamp.tables.in_order import rank as rank
     from pointstamp.tables.in_order import row_number as row_number
-    from pointstamp.tables.in_order import running_count as running_count
-    from pointstamp.tables.in_order import running_max as running_max
-    from pointstamp.tables.in_order import running_mean as running_mean
-    from pointstamp.tables.in_order import running_min as running_min
-    from pointstamp.tables.in_order import running_sum as running_sum
 
 _MODULES: Final = ("errors", "functions", "graphs", "io", "ports", "status", "testing", "timely")
 _HOMES: Final = {
@@ -92,13 +87,17 @@ _HOMES: Final = {
         "query.options": "QueryOptions",
         "query.policy": "RestartPolicy SnapshotPolicy",
         "query.query": "Query",
-        "reduce.asking": "aggregate bool_and bool_or collect_list collect_set count count_distinct first last max max_by mean median min min_by quantile stddev stddev_pop stddev_samp sum var_pop var_samp variance",
+        "reduce.asking": (
+            "aggregate bool_and bool_or collect_list collect_set count count_distinct first last "
+            "max max_by mean median min min_by quantile stddev stddev_pop stddev_samp sum var_pop "
+            "var_samp variance"
+        ),
         "running.results": "OutputTables Results",
         "sinks.reading": "read_changes read_table",
         "sql_views.frames": "views",
         "sql_views.sql": "sql",
         "sql_views.view": "view",
-        "tables.in_order": "dense_rank first_value lag last_value lead rank row_number running_count running_max running_mean running_min running_sum",
+        "tables.in_order": "dense_rank first_value lag last_value lead rank row_number",
     }.items()
     for name in names.split()
 }

@@ -21,17 +21,17 @@ from pointstamp.reduce.asking import count as count
 from pointstamp.reduce.asking import count_distinct as count_distinct
 from pointstamp.reduce.asking import first as first
 from pointstamp.reduce.asking import last as last
-from pointstamp.reduce.asking import max as max
+from pointstamp.reduce.asking import max as max  # noqa: A004 - SQL's word
 from pointstamp.reduce.asking import max_by as max_by
 from pointstamp.reduce.asking import mean as mean
 from pointstamp.reduce.asking import median as median
-from pointstamp.reduce.asking import min as min
+from pointstamp.reduce.asking import min as min  # noqa: A004 - SQL's word
 from pointstamp.reduce.asking import min_by as min_by
 from pointstamp.reduce.asking import quantile as quantile
 from pointstamp.reduce.asking import stddev as stddev
 from pointstamp.reduce.asking import stddev_pop as stddev_pop
 from pointstamp.reduce.asking import stddev_samp as stddev_samp
-from pointstamp.reduce.asking import sum as sum
+from pointstamp.reduce.asking import sum as sum  # noqa: A004 - SQL's word
 from pointstamp.reduce.asking import var_pop as var_pop
 from pointstamp.reduce.asking import var_samp as var_samp
 from pointstamp.reduce.asking import variance as variance
@@ -43,8 +43,3 @@ from pointstamp.tables.in_order import last_value as last_value
 from pointstamp.tables.in_order import lead as lead
 from pointstamp.tables.in_order import rank as rank
 from pointstamp.tables.in_order import row_number as row_number
-from pointstamp.tables.in_order import running_count as running_count
-from pointstamp.tables.in_order import running_max as running_max
-from pointstamp.tables.in_order import running_mean as running_mean
-from pointstamp.tables.in_order import running_min as running_min
-from pointstamp.tables.in_order import running_sum as running_sum

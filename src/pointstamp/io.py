@@ -1,4 +1,4 @@
-"""Sources that workers read, and sinks that epochs are published in: ``ps.io.files``, ``ps.io.ParquetSink``."""
+"""Sources that workers read and sinks that epochs are published in: ``ps.io.files``, ``ps.io.kafka``."""
 
 from pointstamp.sinks.compactor import Compacted, compact
 from pointstamp.sinks.delta import DeltaSink

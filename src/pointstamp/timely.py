@@ -1,4 +1,4 @@
-"""What timely dataflow works with: times, summaries, antichains, capabilities, probes and hand-driven runs."""
+"""The parts of timely dataflow: times, summaries, antichains, capabilities, probes, runs driven by hand."""
 
 from pointstamp.dataflow.loops import Loop, TableLoop
 from pointstamp.flow.event_epochs import EventTime

@@ -173,10 +173,11 @@ def test_an_input_that_is_given_as_an_option_is_refused_with_the_way_to_give_it(
         named(name).run(**given)
 
 
-def test_inputs_that_are_no_mapping_or_come_twice_are_refused() -> None:
+def test_one_input_takes_its_value_and_inputs_that_have_no_name_or_come_twice_are_rejected() -> None:
     flow = named("rows")
-    with pytest.raises(FlowError, match=r"takes inputs by name, got list"):
-        flow.run(DATA)  # type: ignore[arg-type]
+    assert dict(flow.run(DATA)["out"]) == dict(flow.run(rows=DATA)["out"])
+    with pytest.raises(FlowError, match=r"has 2 inputs, and run\(\) was given a list without a name"):
+        named("rows", "others").run(DATA)
     with pytest.raises(FlowError, match="got the input 'rows' twice"):
         flow.run({"rows": DATA}, rows=DATA)
 

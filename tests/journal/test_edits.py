@@ -150,8 +150,8 @@ FUNCTIONS_OF_VERBS = ("map_batches(function)", "flat_map(function)", "map(functi
 
 def declared(**changed: Any) -> ps.Dataflow:  # noqa: ANN401 - arguments of input
     flow = ps.Dataflow("inputs")
-    said = {"name": "a", "schema": "k long, at long", "epoch": ps.by_event_time("at", every=5, lateness=3)}
-    flow.output("out", flow.input(**{**said, **changed}))
+    said = {"name": "a", "schema": "k long, at long", "epochs": ps.by_event_time("at", every=5, lateness=3)}
+    flow.output("out", flow.stream_input(**{**said, **changed}))
     return flow
 
 
@@ -176,7 +176,7 @@ INPUTS: dict[str, tuple[Callable[..., ps.Dataflow], dict[str, Any]]] = {
         {
             "name": "b",
             "schema": "k int, at long",
-            "epoch": ps.by_event_time("at", every=6, lateness=3),
+            "epochs": ps.by_event_time("at", every=6, lateness=3),
             "late": "drop",
             "late_output": "behind",
             "extra_columns": FREE,
@@ -434,7 +434,7 @@ def _in_event_time() -> ps.Dataflow:
     flow = ps.Dataflow("event time")
     at = flow.stream_input("a", "k long, at long", epochs=ps.by_event_time("at", every=5, lateness=3))
     flow.output("late enough", at.window("at", 5).emit_on_close("window_end"))
-    flow.output("sessions", at.to_table().closed_sessions("k", at="at", gap=2))
+    flow.output("sessions", at.session_window("k", at="at", gap=2))
     return flow
 
 

@@ -79,7 +79,7 @@ def start_writer(folder: Path, **options: object) -> Query:
         words=ps.io.files(folder / "in"),
         checkpoint=folder / "first-state",
         output=folder / "first",
-        **with_options(options),  # type: ignore[arg-type]
+        **with_options(options),
     )
 
 

@@ -573,7 +573,7 @@ def test_progress_is_shown_for_workers_and_for_processes(capsys: pytest.CaptureF
     flow, stream = numbers()
     flow.output("out", stream.exchange("x"))
     for place in ({"workers": 2}, {"processes": 2}):
-        flow.run({"numbers": [rows(1, 2, 3)] * 3}, progress=True, **place)  # type: ignore[arg-type]
+        flow.run({"numbers": [rows(1, 2, 3)] * 3}, progress=True, **place)  # type: ignore[call-overload]
         shown = capsys.readouterr()
         assert "9 rows in" in shown.out + shown.err
 

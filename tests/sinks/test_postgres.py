@@ -133,7 +133,7 @@ def test_a_process_may_die_before_any_step_and_the_next_one_completes_its_work(s
 
 def sink_at(
     server: Server, schemas: dict[str, pa.Schema] | None = None, **options: Any
-) -> ps.io.PostgresSink:  # noqa: ANN401
+) -> ps.io.PostgresSink:
     made = ps.io.PostgresSink(server.conninfo, f"place_{uuid.uuid4().hex[:12]}", **options)
     return made.for_query("q", schemas or {"table": CHANGES})
 

@@ -287,7 +287,7 @@ def test_a_query_says_who_it_is_what_it_does_and_what_its_outputs_wait_for(
             query.why("count")
         assert len({pid for _, pid in query.workers()}) == 2
         put(tmp_path / "in", "1", {"word": ["a"]})
-        assert query.checkpoint(SECONDS_MAX) >= 0
+        assert query.snapshot(SECONDS_MAX) >= 0
     finally:
         query.stop()
     assert (query.is_active, query.await_termination(), query.await_termination(1)) == (False, None, True)

@@ -100,7 +100,7 @@ def test_doors_and_operators_of_a_users_end_a_chain() -> None:
 
 def test_each_input_of_an_operator_has_its_own_chain() -> None:
     flow, rows = begun()
-    kept, others = rows.select("k", "v").named("a").split(ps.col("v") > 3).named("split")
+    kept, others = rows.select("k", "v").named("a").split(ps.col("v") > 3)
     flow.output(
         "out", kept.select("k", "v").named("b").union(others.select("k", "v").named("c")).named("both")
     )

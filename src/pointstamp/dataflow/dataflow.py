@@ -287,7 +287,7 @@ class Dataflow:
     @overload
     def run(
         self,
-        inputs: Any = None,
+        inputs: Any = None,  # noqa: ANN401 - a mapping, or anything that holds rows
         *,
         on: None = None,
         workers: int = 1,
@@ -298,13 +298,13 @@ class Dataflow:
         on_epoch: OnEpoch | None = None,
         checkpoint: Place | None = None,
         verify: bool = False,
-        **streams: Any,
+        **streams: Any,  # noqa: ANN401 - anything that holds rows
     ) -> Results: ...
 
     @overload
     def run(
         self,
-        inputs: Any = None,
+        inputs: Any = None,  # noqa: ANN401 - a mapping, or anything that holds rows
         *,
         on: "SparkSession",
         workers: int | None = None,
@@ -313,7 +313,7 @@ class Dataflow:
         checkpoint: Place | None = None,
         verify: bool = False,
         options: QueryOptions = ...,
-        **streams: Any,
+        **streams: Any,  # noqa: ANN401 - anything that holds rows
     ) -> "FrameResults": ...
 
     def run(
@@ -420,7 +420,7 @@ class Dataflow:
 
     def stream(
         self,
-        inputs: Any = None,
+        inputs: Any = None,  # noqa: ANN401 - a mapping, or anything that holds rows
         *,
         workers: int = 1,
         processes: int | None = None,
@@ -428,7 +428,7 @@ class Dataflow:
         control: FlowControl | None = None,
         progress: bool = False,
         verify: bool = False,
-        **streams: Any,
+        **streams: Any,  # noqa: ANN401 - anything that holds rows
     ) -> Iterator[tuple[Any, dict[str, pa.Table]]]:
         """Run the flow on this machine and yield each epoch with its tables as soon as it is complete.
 
@@ -521,7 +521,7 @@ class Dataflow:
 
     def start(
         self,
-        inputs: Any = None,
+        inputs: Any = None,  # noqa: ANN401 - a mapping, or anything that holds rows
         *,
         on: "SparkSession | None" = None,
         checkpoint: Place,
@@ -530,7 +530,7 @@ class Dataflow:
         processes: int | None = None,
         available_now: bool = False,
         options: QueryOptions | None = None,
-        **streams: Any,
+        **streams: Any,  # noqa: ANN401 - anything that holds rows
     ) -> "Query":
         """Start the flow as a query that keeps running; return the query that watches and stops it.
 

@@ -460,7 +460,7 @@ class Stream(Recorded):
         late_output: str | None = None,
         idle: str | timedelta | None = None,
     ) -> "Stream":
-        """The rows that are in time, by a promise how late they may be: ``with_watermark("at", "2 minutes")``.
+        """The rows that are in time, by a promise of lateness: ``with_watermark("at", "2 minutes")``.
 
         After each epoch the bound of event time is the greatest ``at`` of all rows so far, less the lateness.
         Rows of later epochs before it are late: they go to an output of their own, ``late_output`` or

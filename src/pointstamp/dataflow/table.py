@@ -370,7 +370,7 @@ class Table(Recorded):
     def _closed_sessions(
         self, *keys: str, at: str, gap: Span, start: str = "session_start", end: str = "session_end"
     ) -> Stream:
-        """As ``stream.session_window``: each row once, with its session, when event time has passed its end."""
+        """Each row once, with its session, when event time has passed its end."""
         return self._stream(
             lambda: streams.SessionWindow(
                 self._operator, keys, at, gap, start, end, "once", self._clock(), name="sessions"

@@ -10,6 +10,15 @@ from pointstamp.reduce.aggregate import Aggregate, Aggregation, FunctionAggregat
 _METHODS: Final = ("result_type", "empty", "update", "merge", "result")
 
 
+@dataclass(frozen=True, slots=True)
+class Reducing:
+    """The name of an aggregation, whether it runs over all times, and the aggregate of each column."""
+
+    name: str
+    running: bool
+    aggregates: dict[str, Aggregation]
+
+
 def is_aggregation(value: object) -> TypeGuard[Aggregation]:
     """Whether a value is an aggregate: a built-in one, or an object with the methods of ``Accumulator``."""
     is_own = not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in _METHODS)

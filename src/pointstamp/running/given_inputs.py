@@ -2,8 +2,8 @@
 
 Inputs are a mapping by name, ``run({"orders": ...})``; a flow with one input takes its value itself,
 ``run(orders)``; and verbs such as ``run`` take inputs as keywords beside their own options. An input may have
-the name of an option, ``workers`` or ``output``; it is then given in the mapping, where every name is an input.
-A user who forgets that is told so, in place of an error about something else.
+the name of an option, ``workers`` or ``output``; it is then given in the mapping, where every name is that of
+an input. A user who forgets that is told so, in place of an error about something else.
 
 Invariant: every name in the result was given once.
 """

@@ -205,7 +205,7 @@ class _Select:
             self.relation = self.relation.with_table(table)
         for each in timed:
             if each.is_over:
-                table = each.emit_on_close(self.relation.table, translator(each.value))
+                table = each.final(self.relation.table, translator(each.value))
                 self.relation = self.relation.with_table(table)
         return translator
 
