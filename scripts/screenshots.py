@@ -33,13 +33,13 @@ import pointstamp as ps
 from support.sights import halved, numbers
 
 flow = ps.Dataflow("halving")
-given = flow.input("numbers", "start long, x long, rounds long")
+given = flow.stream_input("numbers", "start long, x long, rounds long")
 with given.loop("until 0") as loop:
     again = loop.variable("start long, x long, rounds long")
-    done, going = loop.enter(given).concat(again).exchange("start").branch(pc.field("x") == 0)
-    loop.feedback(again, going.map_batches(halved, name="halve"))
+    done, going = loop.enter(given).union(again).exchange("start").split(pc.field("x") == 0)
+    loop.feedback(again, going.map_batches(halved).named("halve"))
     left = loop.leave(done)
-flow.output("lengths", left.count("rounds", running=True))
+flow.output("lengths", left.group_by("rounds", running=True).count())
 inputs = {"numbers": [numbers(0, 3), numbers(1, 3)]}
 """
 

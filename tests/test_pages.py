@@ -54,7 +54,7 @@ FLOW: Final = """
 import pointstamp as ps
 
 flow = ps.Dataflow("numbers")
-flow.output("arrived", flow.input("numbers", "start long, x long, rounds long"))
+flow.output("arrived", flow.stream_input("numbers", "start long, x long, rounds long"))
 """
 
 

@@ -29,17 +29,17 @@ def doubled(row):
     return {"word": row["word"], "n": row["n"] * 2}
 
 flow = ps.Dataflow("words")
-words = flow.input("words", "word string, n long")
+words = flow.stream_input("words", "word string, n long")
 twice = words.map(doubled, "word string, n long")
-flow.output("totals", twice.reduce("word", running=True, total=ps.sum("n")))
+flow.output("totals", twice.group_by("word", running=True).agg(total=ps.sum("n")))
 """
 
 TWO_INPUTS = """
 import pointstamp as ps
 
 flow = ps.Dataflow("two")
-words, more = flow.input("words", "word string, n long"), flow.input("more", "word string, n long")
-flow.output("totals", words.concat(more).reduce("word", running=True, total=ps.sum("n")))
+words, more = flow.stream_input("words", "word string, n long"), flow.stream_input("more", "word string, n long")
+flow.output("totals", words.union(more).group_by("word", running=True).agg(total=ps.sum("n")))
 """
 
 

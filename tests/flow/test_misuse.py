@@ -142,17 +142,18 @@ def test_a_cycle_without_a_feedback_cannot_even_be_written_and_limits_are_checke
     [
         ("withColumn", r"here that is with_columns\(total="),
         ("selectExpr", r"here that is select\('id', total="),
-        ("groupBy", r"here that is reduce\('key', total=ps\.sum\('amount'\)\), or count"),
-        ("group_by", "here that is reduce"),
+        ("groupBy", r"here that is group_by\('key'\)\.agg\(total=ps\.sum\('amount'\)\)"),
+        ("reduce", "here that is group_by"),
         ("where", "here that is filter"),
-        ("dropDuplicates", r"here that is distinct\(\) within an epoch"),
-        ("union", "here that is concat"),
-        ("flatMap", "here that is flat_map"),
-        ("crossJoin", r"here that is join\(other, 'key'\) within an epoch"),
+        ("dropDuplicates", r"here that is distinct\(\), or distinct\('key'\)"),
+        ("concat", "here that is union"),
+        ("minus", r"here that is to_table\(\), a table, and then except_"),
+        ("flatMap", "here that is explode"),
+        ("crossJoin", r"here that is join\(other, how='cross'\)"),
         ("writeStream", r"here that is flow\.output"),
         (
             "fliter",
-            "it has exchange, broadcast, select, with_columns, drop, rename, running, states",
+            "it has exchange, broadcast, select, with_columns, drop, rename, to_table, lookup",
         ),
     ],
 )
@@ -190,7 +191,7 @@ def test_what_is_no_aggregate_is_refused_with_its_name() -> None:
         sales.group_by("shop").agg(total="price")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("verb", ["filter", "branch"])
+@pytest.mark.parametrize("verb", ["filter", "split"])
 @pytest.mark.parametrize(
     ("condition", "said"),
     [

@@ -80,7 +80,7 @@ def test_an_accumulator_of_ones_own_is_an_aggregate_under_every_name() -> None:
         def result(self, state: Any) -> Any:  # noqa: ANN401
             return state["longest"]
 
-    assert result_of(lambda rows: rows.group_by("city").agg().named(Longest())) == [{"city": "a", "name": 1}]
+    assert result_of(lambda rows: rows.group_by("city").agg(name=Longest())) == [{"city": "a", "name": 1}]
 
 
 @pytest.mark.parametrize(
@@ -88,16 +88,25 @@ def test_an_accumulator_of_ones_own_is_an_aggregate_under_every_name() -> None:
     [
         ({"total": "amount"}, "'total' must be an aggregate, such as .* but is 'amount' of type str"),
         ({"totals": 3}, "'totals' must be an aggregate, .* but is 3 of type int"),
-        ({"name": 3}, "name= must be a string, or an aggregate for a column 'name', but is 3"),
-        ({"running": "yes"}, "running= must be True or False, or an aggregate for a column 'running', but"),
-        ({"aggregates": ["a"]}, "aggregates= must be a mapping from names to aggregates, .* but is"),
-        ({"aggregates": {"a": ps.count()}, "a": ps.count()}, "was given the aggregate 'a' twice"),
-        ({"aggregates": {3: ps.count()}}, "the name of a column must be a string, but is 3"),
+        ({"running": True}, "'running' must be an aggregate, .* but is True of type bool"),
     ],
 )
 def test_what_is_neither_an_aggregate_nor_an_option_is_refused_in_words(given: Any, words: str) -> None:  # noqa: ANN401
     with pytest.raises(FlowError, match=words):
         people().group_by("city").agg(**given)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "words"),
+    [
+        (["a"], r"agg\(\) takes aggregates by name, got \['a'\] of type list"),
+        ({"a": ps.count()}, "was given the aggregate 'a' twice"),
+        ({3: ps.count()}, "the name of a column must be a string, but is 3"),
+    ],
+)
+def test_a_mapping_of_aggregates_is_checked(mapping: Any, words: str) -> None:  # noqa: ANN401
+    with pytest.raises(FlowError, match=words):
+        people().group_by("city").agg(mapping, a=ps.count())
 
 
 def test_count_refuses_options_that_are_none() -> None:
@@ -175,7 +184,7 @@ def test_an_input_that_is_given_as_an_option_is_refused_with_the_way_to_give_it(
 
 def test_one_input_takes_its_value_and_inputs_that_have_no_name_or_come_twice_are_rejected() -> None:
     flow = named("rows")
-    assert dict(flow.run(DATA)["out"]) == dict(flow.run(rows=DATA)["out"])
+    assert flow.run(DATA)["rows"][0] == flow.run(rows=DATA)["rows"][0]
     with pytest.raises(FlowError, match=r"has 2 inputs, and run\(\) was given a list without a name"):
         named("rows", "others").run(DATA)
     with pytest.raises(FlowError, match="got the input 'rows' twice"):

@@ -150,7 +150,7 @@ def test_functions_of_a_script_without_a_guard_reach_the_workers_and_it_runs_onc
         "def add(batch):\n"
         "    return pa.record_batch({'x': [x + Adds.amount for x in batch['x'].to_pylist()]})\n"
         "flow = ps.Dataflow('script')\n"
-        "flow.output('out', flow.input('in', 'x long').exchange('x').map_batches(add))\n"
+        "flow.output('out', flow.stream_input('in', 'x long').exchange('x').map_batches(add))\n"
         "out = flow.run(processes=2, **{'in': pa.table({'x': [1, 2]})})['out']\n"
         "print(sorted(out.table()['x'].to_pylist()))\n"
     )
@@ -241,7 +241,7 @@ def driver_in(function: str) -> "subprocess.Popen[str]":
             "    os.write(1, f'{os.getpid()} {os.getppid()}\\n'.encode())\n"
             f"    {function}\n"
             "flow = ps.Dataflow('stays')\n"
-            "flow.output('out', flow.input('in', 'x long').exchange('x').map_batches(stay))\n"
+            "flow.output('out', flow.stream_input('in', 'x long').exchange('x').map_batches(stay))\n"
             "flow.run(processes=2, **{'in': pa.table({'x': [1]})})\n",
         ],
         stdout=subprocess.PIPE,

@@ -355,7 +355,7 @@ class Days:
 
 
 flow = ps.Dataflow("days", times=Days())
-flow.output("out", flow.input("rows", "n long"))
+flow.output("out", flow.stream_input("rows", "n long"))
 inputs = {"rows": [(date(2024, 1, day), [{"n": day}]) for day in (1, 3)]}
 """
 

@@ -48,7 +48,7 @@ def wait_for_ever(batch):
     return batch
 
 waits = ps.Dataflow("waits")
-waits.output("out", waits.input("numbers", "x long").exchange("x").map_batches(wait_for_ever))
+waits.output("out", waits.stream_input("numbers", "x long").exchange("x").map_batches(wait_for_ever))
 numbers = pa.table({"x": [1, 2, 3]})
 """
 RUNS: Final = {

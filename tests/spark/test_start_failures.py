@@ -325,7 +325,7 @@ builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "fa
 builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
 spark = builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1").getOrCreate()
 query = words_flow("words").start(
-    spark, words=ps.io.files(f"{folder}/in"), checkpoint=f"{folder}/c", output=f"{folder}/o", workers=1
+    on=spark, words=ps.io.files(f"{folder}/in"), checkpoint=f"{folder}/c", output=f"{folder}/o", workers=1
 )
 until(lambda: query.epoch >= 1)
 print("published", query.id, flush=True)

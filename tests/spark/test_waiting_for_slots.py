@@ -123,6 +123,7 @@ def test_two_queries_share_the_slots_of_a_session_and_batch_jobs_run_beside(
 
 
 DRIVER = """
+from support.options import with_options
 import os, signal, sys
 from pathlib import Path
 import pointstamp as ps
@@ -140,7 +141,7 @@ if dies:
     threading.Thread(target=work, daemon=True).start()
     until(lambda: spark.sparkContext.statusTracker().getActiveStageIds())
 given = dict(words=ps.io.files(folder / "in"), checkpoint=f"{folder}/c", output=f"{folder}/o")
-query = flow.start(spark, **given, workers=2, min_workers=2 if dies else 1)
+query = flow.start(on=spark, workers=2, **with_options(given, ps.QueryOptions(min_workers=2 if dies else 1)))
 if dies:
     until(lambda: "1 of 2 workers have started" in query.status["message"])
     os.kill(os.getpid(), signal.SIGKILL)

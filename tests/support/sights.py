@@ -77,7 +77,7 @@ class Keeps:
 
 
 flow = ps.Dataflow("keeping")
-flow.output("out", ps.operator("keeps", Keeps(), rows=flow.input("rows", "n long")))
+flow.output("out", ps.operator("keeps", Keeps(), rows=flow.stream_input("rows", "n long")))
 inputs = {"rows": [[{"n": 1}, {"n": 2}]]}
 """
 """A file with a flow that holds a capability for ever."""

@@ -42,7 +42,7 @@ def ordered_flow() -> ps.Dataflow:
         ),
     )
     table = rows.to_table(weight="w")
-    places = {"at": ps.row_number(), "total": ps.running_sum("n"), "after": ps.lead("n")}
+    places = {"at": ps.row_number(), "total": ps.sum("n"), "after": ps.lead("n")}
     flow.output(
         "places",
         table.with_columns(

@@ -42,25 +42,25 @@ FUNCTIONS: dict[str, tuple[ps.functions.OrderFunction, str]] = {
         ps.last_value("n"),
         "last_value(n) over ({w} rows between unbounded preceding and unbounded following)",
     ),
-    "running_count": (ps.running_count(), "count(*) over ({w} rows unbounded preceding)"),
-    "running_count of values": (ps.running_count("v"), "count(v) over ({w} rows unbounded preceding)"),
+    "running_count": (ps.count(), "count(*) over ({w} rows unbounded preceding)"),
+    "running_count of values": (ps.count("v"), "count(v) over ({w} rows unbounded preceding)"),
     "running_sum": (
-        ps.running_sum(ps.col("n") % 100),
+        ps.sum(ps.col("n") % 100),
         "(sum(n % 100) over ({w} rows unbounded preceding))::bigint",
     ),
-    "running_sum of floats": (ps.running_sum("v"), "sum(v) over ({w} rows unbounded preceding)"),
+    "running_sum of floats": (ps.sum("v"), "sum(v) over ({w} rows unbounded preceding)"),
     "running_sum of decimals": (
-        ps.running_sum("d"),
+        ps.sum("d"),
         "(sum(d) over ({w} rows unbounded preceding))::decimal(20, 2)",
     ),
-    "running_mean": (ps.running_mean("v"), "avg(v) over ({w} rows unbounded preceding)"),
+    "running_mean": (ps.mean("v"), "avg(v) over ({w} rows unbounded preceding)"),
     "running_mean of integers": (
-        ps.running_mean(ps.col("n") % 100),
+        ps.mean(ps.col("n") % 100),
         "avg(n % 100) over ({w} rows unbounded preceding)",
     ),
-    "running_min": (ps.running_min("v"), "min(v) over ({w} rows unbounded preceding)"),
-    "running_max": (ps.running_max("s"), "max(s) over ({w} rows unbounded preceding)"),
-    "running_max of decimals": (ps.running_max("d"), "max(d) over ({w} rows unbounded preceding)"),
+    "running_min": (ps.min("v"), "min(v) over ({w} rows unbounded preceding)"),
+    "running_max": (ps.max("s"), "max(s) over ({w} rows unbounded preceding)"),
+    "running_max of decimals": (ps.max("d"), "max(d) over ({w} rows unbounded preceding)"),
 }
 
 
@@ -183,7 +183,7 @@ def test_a_running_sum_of_one_key_does_not_depend_on_another() -> None:
 def test_running_sums_and_averages_of_decimals_have_all_their_digits() -> None:
     flow = ps.Dataflow("test")
     rows = flow.table("x", "k long, n long, d decimal(34, 2)")
-    functions = {"s": ps.running_sum("d"), "m": ps.functions.OrderFunction("running_avg", "d")}
+    functions = {"s": ps.sum("d"), "m": ps.functions.OrderFunction("running_avg", "d")}
     frame = RowFrame(1, 0)
     functions |= {"t": ps.functions.OrderFunction("running_sum", "d", frame=frame)}
     flow.output(

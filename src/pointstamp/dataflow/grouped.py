@@ -38,7 +38,7 @@ def given_aggregates(
     aggregates: Mapping[str, Aggregation] | None, named: Mapping[str, Aggregation]
 ) -> dict[str, Aggregation]:
     """Return all aggregates by name; FlowError where one is given twice."""
-    given: object = aggregates or {}
+    given: object = {} if aggregates is None else aggregates
     if not isinstance(given, Mapping):
         raise FlowError(
             f"agg() takes aggregates by name, got {aggregates!r} of type {type(aggregates).__name__}. Write "

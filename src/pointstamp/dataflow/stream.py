@@ -286,7 +286,7 @@ class Stream(Recorded):
     def split(self, condition: Condition) -> "tuple[Stream, Stream]":
         """The rows for which a condition holds and the others."""
         kept, others = ports_of(
-            self._record, lambda: streams.Split(self._operator, condition, name="branch"), self
+            self._record, lambda: streams.Split(self._operator, condition, name="split"), self
         )
         return kept, others
 

@@ -60,7 +60,7 @@ def _added_edges(edges: Table) -> Stream:
             "cannot be separated. Give a table that only grows, or propagate the least vertex along the "
             "edges with iterate: labels.iterate(lambda x, labels, edges: x.join(edges, "
             "{'vertex': 'src'}).select(vertex=ps.col('dst'), "
-            "component=ps.col('component')).union(labels).reduce('vertex', "
+            "component=ps.col('component')).union(labels).group_by('vertex').agg("
             "component=ps.min('component')), labels, edges)."
         )
     return edges.to_stream().named("edges that are added")
