@@ -68,7 +68,8 @@ def twin_of(capability: Any) -> Any:  # noqa: ANN401
 
 def test_a_capability_is_not_made_by_calling_the_class() -> None:
     with pytest.raises(
-        CapabilityError, match=r"ps\.Capability\(\.\.\.\): only the runtime creates.*context\.retain\(\)"
+        CapabilityError,
+        match=r"ps\.timely\.Capability\(\.\.\.\): only the runtime creates.*context\.retain\(\)",
     ):
         ps.timely.Capability()
     with pytest.raises(CapabilityError, match=r"context\.retain\(\)"):

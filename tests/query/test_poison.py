@@ -122,7 +122,9 @@ def test_a_record_that_cannot_be_read_is_written_to_a_folder_after_a_restart(
         put(topic, [b'{"x": 1}'])
         _run(tmp_path, ps.io.kafka(address(), topic), output)
         put(topic, [b'{"x": 2}', b"\xff no JSON", b'{"x": 3}'])
-        with pytest.raises(SourceError, match=r"offset 2 cannot be decoded.*on_bad=ps\.BadRecords\(path\)"):
+        with pytest.raises(
+            SourceError, match=r"offset 2 cannot be decoded.*on_bad=ps\.io\.BadRecords\(path\)"
+        ):
             _run(tmp_path, ps.io.kafka(address(), topic), output)
         assert sorted(read()) == [1]
         bad = tmp_path / "bad"
@@ -289,5 +291,5 @@ def test_a_relative_folder_for_bad_records_stays_where_it_was(
 
 
 def test_the_reason_for_keep_without_a_column_names_the_folder() -> None:
-    with pytest.raises(FlowError, match=r"on_bad=ps\.BadRecords\(path\)"):
+    with pytest.raises(FlowError, match=r"on_bad=ps\.io\.BadRecords\(path\)"):
         ps.io.kafka("h:1", "t", on_bad="keep")

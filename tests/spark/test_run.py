@@ -335,7 +335,7 @@ def test_what_is_no_dataframe_of_sparks_or_has_no_end_is_refused_before_anything
     with pytest.raises(FlowError, match=r"'numbers' is a streaming DataFrame.*Use start\(\)"):
         flow.run(on=spark, numbers=stream)
     places: dict[str, Any] = {"checkpoint": tmp_path / "checkpoint", "output": tmp_path / "out"}
-    with pytest.raises(FlowError, match=r"or a source such as ps\.files\(path\), not str"):
+    with pytest.raises(FlowError, match=r"or a source such as ps\.io\.files\(path\), not str"):
         flow.start(on=spark, numbers="folder", **places)
     with pytest.raises(StorageError, match=r"the folder '.*nowhere' cannot be listed"):
         flow.start(on=spark, numbers=ps.io.files(tmp_path / "nowhere"), **places)
