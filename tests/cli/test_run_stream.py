@@ -38,7 +38,8 @@ TWO_INPUTS = """
 import pointstamp as ps
 
 flow = ps.Dataflow("two")
-words, more = flow.stream_input("words", "word string, n long"), flow.stream_input("more", "word string, n long")
+words = flow.stream_input("words", "word string, n long")
+more = flow.stream_input("more", "word string, n long")
 flow.output("totals", words.union(more).group_by("word", running=True).agg(total=ps.sum("n")))
 """
 

@@ -224,7 +224,7 @@ class _DiesOnce(SqliteSink):
         raise ps.errors.PointstampError("no answer")
 
 
-def _run_once(folder: Path, output: Any) -> None:
+def _run_once(folder: Path, output: Any) -> None:  # noqa: ANN401 - a path or a sink
     flow = ps.Dataflow("rows")
     flow.output("n", flow.stream_input("rows", "x long"))
     query = flow.start(

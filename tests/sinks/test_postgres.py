@@ -132,7 +132,9 @@ def test_a_process_may_die_before_any_step_and_the_next_one_completes_its_work(s
 
 
 def sink_at(
-    server: Server, schemas: dict[str, pa.Schema] | None = None, **options: Any
+    server: Server,
+    schemas: dict[str, pa.Schema] | None = None,
+    **options: Any,  # noqa: ANN401 - as the sink takes them
 ) -> ps.io.PostgresSink:
     made = ps.io.PostgresSink(server.conninfo, f"place_{uuid.uuid4().hex[:12]}", **options)
     return made.for_query("q", schemas or {"table": CHANGES})

@@ -56,7 +56,7 @@ class Steered(Protocol):
         ...
 
     @property
-    def is_active(self) -> bool:  # noqa: N802 - Spark's name
+    def is_active(self) -> bool:
         """Whether it runs."""
         ...
 

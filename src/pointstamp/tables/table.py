@@ -267,7 +267,7 @@ class Table:
         end: str = "session_end",
         name: str = "sessions",
     ) -> Stream:
-        """As ``stream.session_window``: each row once, with its session, when event time has passed its end."""
+        """Each row once, with its session, when event time has passed its end."""
         epochs = None if has_promise(self._deltas) else epochs_above(self._deltas)
         if epochs is None:
             made = self.in_sessions(*keys, at=at, gap=gap, start=start, end=end, while_open=True, name=name)
