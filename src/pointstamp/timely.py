@@ -9,7 +9,6 @@ from pointstamp.progress.pointstamp import Pointstamp
 from pointstamp.progress.why import Holder
 from pointstamp.running.feeding import FlowControl, RunInput
 from pointstamp.running.local import LocalRun
-from pointstamp.running.processes import ProcessRun
 from pointstamp.topology.domain import RootSummary, Time, TimeOrder
 from pointstamp.topology.stacks import Stacks
 from pointstamp.topology.summary import Summary, delay
@@ -24,7 +23,6 @@ __all__ = [
     "Loop",
     "Pointstamp",
     "Probe",
-    "ProcessRun",
     "RootSummary",
     "RunInput",
     "Stacks",
