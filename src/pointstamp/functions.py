@@ -35,6 +35,7 @@ from pointstamp.reduce.asking import sum as sum  # noqa: A004 - SQL's word
 from pointstamp.reduce.asking import var_pop as var_pop
 from pointstamp.reduce.asking import var_samp as var_samp
 from pointstamp.reduce.asking import variance as variance
+from pointstamp.reduce.over import WindowExpression as WindowExpression
 from pointstamp.tables.in_order import OrderFunction as OrderFunction
 from pointstamp.tables.in_order import dense_rank as dense_rank
 from pointstamp.tables.in_order import first_value as first_value
