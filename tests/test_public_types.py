@@ -153,7 +153,7 @@ EXPORTED: Final[dict[str, object]] = {
 """Everything public by its name: at the top, and in the modules of names."""
 
 NOT_EXPORTED: Final = {
-    "pointstamp.dataflow.grouped.GroupedRows": "what group_by returns: agg and count",
+    "pointstamp.dataflow.grouped.RowGroups": "what group_by returns: agg and count",
     "pointstamp.dashboard.server.Dashboard": "what query.dashboard() serves: an address, and close",
     "pointstamp.query.telemetry.Telemetry": "what query.telemetry() returns: close ends it",
     "pointstamp.expressions.tree.Choice": "an Expression with when and otherwise, which ps.when begins",

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class GroupedRows(Generic[T]):
+class RowGroups(Generic[T]):
     """The rows of each key; made by ``stream.group_by`` and ``table.group_by``."""
 
     _aggregated: Callable[[dict[str, Aggregation], str], T]

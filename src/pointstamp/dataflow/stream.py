@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pyarrow as pa
 
-from pointstamp.dataflow.grouped import GroupedRows
+from pointstamp.dataflow.grouped import RowGroups
 from pointstamp.dataflow.loops import Loop
 from pointstamp.dataflow.other_words import no_such_verb
 from pointstamp.dataflow.record import FlowRecord, Recorded, physical_of, sides
@@ -394,7 +394,7 @@ class Stream(Recorded):
 
     # By key.
 
-    def group_by(self, *keys: str, running: bool = False) -> "GroupedRows[Stream]":
+    def group_by(self, *keys: str, running: bool = False) -> "RowGroups[Stream]":
         """The rows of each key in an epoch, to aggregate: ``group_by("shop").agg(total=ps.sum("price"))``.
 
         Without keys ``agg`` makes one row for each epoch that has rows. Results are sent at the end of an
@@ -418,7 +418,7 @@ class Stream(Recorded):
                 )
             )
 
-        return GroupedRows(aggregated)
+        return RowGroups(aggregated)
 
     def agg(self, aggregates: Mapping[str, Aggregation] | None = None, /, **named: Aggregation) -> "Stream":
         """One row for each epoch that has rows, with aggregates of them: ``agg(total=ps.sum("price"))``."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from pointstamp.dataflow.grouped import GroupedRows
+from pointstamp.dataflow.grouped import RowGroups
 from pointstamp.dataflow.loops import Loop, TableLoop
 from pointstamp.dataflow.other_words import no_such_verb
 from pointstamp.dataflow.record import FlowRecord, Recorded, physical_of, sides
@@ -273,7 +273,7 @@ class Table(Recorded):
             return self._table(lambda: logical.Distinct(self._operator, name="distinct"))
         return self._table(lambda: logical.DistinctOn(self._operator, keys, order, name="distinct"))
 
-    def group_by(self, *keys: str) -> "GroupedRows[Table]":
+    def group_by(self, *keys: str) -> "RowGroups[Table]":
         """The rows of each key, to aggregate: ``group_by("city").agg(people=ps.count())``."""
 
         def aggregated(wanted: dict[str, Aggregation], name: str) -> "Table":
@@ -282,7 +282,7 @@ class Table(Recorded):
                 lambda: logical.Aggregate(self._operator, keys, tuple(asked.items()), name=name)
             )
 
-        return GroupedRows(aggregated)
+        return RowGroups(aggregated)
 
     def agg(self, aggregates: Mapping[str, Aggregation] | None = None, /, **named: Aggregation) -> "Table":
         """One row for the whole table, with aggregates of its rows: ``agg(people=ps.count())``.
