@@ -139,7 +139,7 @@ def test_a_query_that_begins_with_a_savepoint_goes_on_with_the_rows_that_were_ta
 
     def start(name: str, given: list[pa.Table], **how: Any) -> ps.Query:  # noqa: ANN401
         places: dict[str, Any] = {"checkpoint": tmp_path / name, "output": tmp_path / f"{name} out"}
-        return flow.start(numbers=given, more=more, **places, **how)
+        return flow.start(numbers=given, more=more, **places, **with_options(how))
 
     query = start("first", items([1], [2]))
     try:
