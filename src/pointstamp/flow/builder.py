@@ -1,6 +1,7 @@
 """Writing a plan: nodes are added and wired here, and what cannot work is refused where it is written."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
@@ -45,6 +46,10 @@ class PlanBuilder:
         """While a query is written: operators of all tables that it reads; it goes by their watermarks."""
         self.forgets: set[OperatorIndex] = set()
         """The operators that let rows go when their event time is over."""
+        self.owner: Any = None
+        """What is being lowered: the nodes that are added now compute it."""
+        self.owners: list[Any] = []
+        """Of each node what it is a part of, by its number."""
 
     def add(
         self,
@@ -81,7 +86,17 @@ class PlanBuilder:
             declared=declared,
         )
         self.plan.nodes.append(node)
+        self.owners.append(self.owner)
         return node
+
+    @contextmanager
+    def adding_to(self, owner: Any) -> Iterator[None]:  # noqa: ANN401 - a part of a higher layer
+        """Let the nodes that are added in this block be parts of something."""
+        before, self.owner = self.owner, owner
+        try:
+            yield
+        finally:
+            self.owner = before
 
     def open_scope(self, outside: Scope, name: str) -> Scope:
         """A scope inside another, with a name that no other loop there has."""

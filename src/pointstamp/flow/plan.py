@@ -113,6 +113,8 @@ class Node:
     """The time zone that its expressions are evaluated in, if they depend on one and it is known."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Of an output: the settings of the Spark session in which its view was defined, by their names."""
+    identity: str = ""
+    """What its state is saved under and found by, if that is not its name: see ``plan/signatures.py``."""
     notes: tuple[str, ...] = ()
     """Of an output: what of its view is ignored, or decided here and left open by Spark."""
 

@@ -1,10 +1,12 @@
 """The shape of a flow, compared before a query resumes.
 
-State is found again by the place of its operator, that is by kind and name, and positions by the name of an
-input. So a checkpoint belongs to one plan and one set of sources: with another one, state would be read as
-something that it is not. The shape holds every operator and door with every parameter, who reads whom, and
-the identity of each source, as canonical text (``pointstamp.plan.canonical``). A difference is an error
-that names it, before anything is written.
+State is found again by the place of its operator: the signature of the logical operator that it is a part of
+(``pointstamp.plan.signatures``), whatever the operator is called and wherever it was written; and positions
+by the name of an input. The shape holds every operator and door by place, with every parameter as canonical
+text (``pointstamp.plan.canonical``), who reads whom, and the identity of each source. So state cannot be read
+as something that it is not: an operator with another signature is another operator, and one with the same
+signature and other parameters is rejected, too. A difference is an error that names it, before anything is
+written.
 
 ``accept_changes=True`` accepts two differences, and no others:
 
@@ -16,6 +18,7 @@ Besides, late rows that were an error may be dropped from now on: up to here the
 """
 
 import platform
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -48,11 +51,13 @@ _DIFFERENCES_MAX: Final = 4
 _DEPTH_MAX: Final = 4
 _RECURSION_MAX: Final = 20_000
 _TOLD_APART: Final = (
-    *("index", "name", "kind", "inputs", "outputs", "logic"),
+    *("index", "name", "kind", "scope", "inputs", "outputs", "logic", "identity"),
     *("idle_seconds", "extra_columns", "notes"),
     "settings",
 )
 """Fields of a node that are compared in another way; those of the second line may change freely."""
+_SIGNED: Final = re.compile(r"\w+ [0-9a-f]{32}\.\d+")
+"""A place that has a signature in it."""
 _NEW_PLACE: Final = "start with a new checkpoint and a new output"
 
 
@@ -161,7 +166,7 @@ def _deep_recursion() -> Iterator[None]:
 def operator_shape(plan: Plan, node: Node, epochs: EpochColumn | None = None) -> OperatorShape:
     """Return the shape of one node of a plan."""
     words = Canonical(partial(_edge, plan))
-    parameters: dict[str, str] = {}
+    parameters: dict[str, str] = {"loops": str(len(node.scope))} if node.scope else {}
     for port in node.inputs:
         source = "nothing" if port.source is None else _edge(plan, port.source)
         pact = words.text(port.pact)
@@ -177,7 +182,7 @@ def operator_shape(plan: Plan, node: Node, epochs: EpochColumn | None = None) ->
     parameters.update({f"setting {name}": value for name, value in node.settings.items()})
     if epochs is not None:
         parameters["epoch"] = words.text(epochs)
-    return OperatorShape(parameters, words.functions)
+    return OperatorShape(f"{node.kind.value} {node.name}", parameters, words.functions)
 
 
 def _edge(plan: Plan, source: SourcePort) -> str:
@@ -251,17 +256,52 @@ def _differences(before: FlowShape, now: FlowShape) -> Iterator[str]:
     for place, operator in now.operators.items():
         stored = before.operators.get(place)
         if stored is not None:
-            yield from _parameters(place, stored.parameters, operator.parameters)
-    yield from (f"{place} is new" for place in now.operators if place not in before.operators)
+            yield from _parameters(before, stored, now, operator)
+    yield from _new(before, now)
     yield from _orphans(before, now)
     inputs = _places(now, NodeKind.INPUT)
     yield from (f"input {name} is missing" for name in _places(before, NodeKind.INPUT) if name not in inputs)
 
 
+def _new(before: FlowShape, now: FlowShape) -> Iterator[str]:
+    """Yield for each operator that the checkpoint does not have how it differs from one of its name.
+
+    One that only reads something else than before is not listed if what it reads is.
+    """
+    new = {place: each for place, each in now.operators.items() if place not in before.operators}
+    gone = {each.name: each for place, each in before.operators.items() if place not in now.operators}
+    said = []
+    for each in new.values():
+        if each.name in gone:
+            said += _parameters(before, gone[each.name], now, each, by_name=True)
+        else:
+            said.append(f"{each.name} is new")
+    yield from said or [f"{each.name} computes something else" for each in new.values()]
+
+
+def _changed(before: FlowShape, now: FlowShape) -> set[str]:
+    """Return the names of operators of which the new flow has another one."""
+    names = {each.name for place, each in now.operators.items() if place not in before.operators}
+    return {each.name for place, each in before.operators.items() if place not in now.operators} & names
+
+
 def _orphans(before: FlowShape, now: FlowShape) -> Iterator[str]:
     """Yield operators that share a table with one that is missing, in whose state it was saved."""
-    owners: dict[frozenset[tuple[str, str]], str] = {}
-    for place, operator in before.operators.items():
+    for table, places in _sharing(before).items():
+        owner = before.operators[places[0]]
+        left = [place for place in places if place in now.operators]
+        if left and places[0] not in now.operators:
+            name = before.operators[left[0]].name
+            yield f"{owner.name} is missing, in whose state the table of {name} was saved"
+        elif left and _sharing(now).get(table, left)[0] != places[0]:
+            other = now.operators[_sharing(now)[table][0]].name
+            yield f"{owner.name} was written before {other}, and the table that they share is in its state"
+
+
+def _sharing(shape: FlowShape) -> dict[frozenset[tuple[str, str]], list[str]]:
+    """Return the places of the operators that keep each table together, the one that saves it first."""
+    found: dict[frozenset[tuple[str, str]], list[str]] = {}
+    for place, operator in shape.operators.items():
         tables: dict[str, set[tuple[str, str]]] = {}
         for name, text in operator.parameters.items():
             kind, _, part = name.partition(".")
@@ -269,20 +309,43 @@ def _orphans(before: FlowShape, now: FlowShape) -> Iterator[str]:
                 table, _, what = part.partition(".")
                 tables.setdefault(table, set()).add((what, text))
         for kept in tables.values():
-            owner = owners.setdefault(frozenset(kept), place)
-            if owner not in now.operators and place in now.operators:
-                yield f"{owner} is missing, in whose state the table of {place} was saved"
+            found.setdefault(frozenset(kept), []).append(place)
+    return found
 
 
-def _parameters(place: str, before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
-    for name in dict.fromkeys([*before, *now]):
-        old, new = before.get(name), now.get(name)
+def _parameters(
+    flow_before: FlowShape,
+    before: OperatorShape,
+    flow_now: FlowShape,
+    now: OperatorShape,
+    *,
+    by_name: bool = False,
+) -> Iterator[str]:
+    """Yield the parameters in which two operators differ; ``by_name``: what they read counts by its name."""
+    for name in dict.fromkeys([*before.parameters, *now.parameters]):
+        old, new = before.parameters.get(name), now.parameters.get(name)
         if old == new or _is_first_late(name, old):
             continue
-        shown = [readable(each) if each is not None else "not set" for each in (old, new)]
+        named = [
+            "not set" if each is None else _with_names(flow, each)
+            for flow, each in ((flow_before, old), (flow_now, new))
+        ]
+        if by_name and named[0] == named[1]:
+            continue
+        shown = [readable(each) for each in named]
         if shown[0] == shown[1]:
             shown = [str(old), str(new)]
-        yield f"{place}: {name} was {shown[0]}, is {shown[1]}"
+        yield f"{now.name}: {name} was {shown[0]}, is {shown[1]}"
+
+
+def _with_names(flow: FlowShape, text: str) -> str:
+    """Return a text with names in place of signatures."""
+
+    def name(found: re.Match[str]) -> str:
+        operator = flow.operators.get(found[0])
+        return found[0] if operator is None else operator.name
+
+    return _SIGNED.sub(name, text)
 
 
 def _is_first_late(name: str, old: str | None) -> bool:
@@ -294,10 +357,12 @@ def _acceptable(before: FlowShape, now: FlowShape) -> Iterator[str]:
     for place, operator in now.operators.items():
         stored = before.operators.get(place)
         if stored is not None and stored.functions != operator.functions:
-            yield f"{place}: {USER_CODE} or a value that it captures has changed"
-    for place in before.operators:
-        if place not in now.operators and not place.startswith(f"{NodeKind.INPUT.value} "):
-            yield f"{place} is missing"
+            yield f"{operator.name}: {USER_CODE} or a value that it captures has changed"
+    changed = _changed(before, now)
+    for place, operator in before.operators.items():
+        is_input = place.startswith(f"{NodeKind.INPUT.value} ")
+        if place not in now.operators and not is_input and operator.name not in changed:
+            yield f"{operator.name} is missing"
 
 
 def _other_versions(before: FlowShape, now: FlowShape, *, has_functions: bool) -> str:
