@@ -13,6 +13,7 @@ from pointstamp.errors import FlowError
 from pointstamp.flow.pact import STAY, Pact
 from pointstamp.flow.plan import InputPort, Node, NodeKind, OutputPort, Plan
 from pointstamp.flow.updates import Passes, Reduces, Replaces
+from pointstamp.operators.spec import spec_of
 from pointstamp.topology.domain import TimeOrder
 from pointstamp.topology.ports import OperatorIndex, SourcePort
 from pointstamp.topology.summary import Summary
@@ -79,7 +80,7 @@ class PlanBuilder:
             len(scope) if input_rounds is None else input_rounds,
             len(scope) if output_rounds is None else output_rounds,
             summaries,
-            logic,
+            None if logic is None else spec_of(logic),
             in_order=in_order,
             sends=sends,
             delay_epochs=delay_epochs,

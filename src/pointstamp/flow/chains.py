@@ -13,10 +13,10 @@ whoever asks for the frontier of one of its ports is told that of the chain's po
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pointstamp.flow.pact import StayHere
+from pointstamp.operators.spec import spec_of
 from pointstamp.topology.ports import OperatorIndex, Port, SourcePort, Target
 
 if TYPE_CHECKING:
@@ -81,8 +81,8 @@ def chains_of(nodes: "Sequence[Node]") -> OperatorChains:
 def _may_run_inside(
     nodes: "Sequence[Node]", node: "Node", readers: Mapping[SourcePort, list[Target]]
 ) -> bool:
-    made_by = node.logic.func if isinstance(node.logic, partial) else node.logic
-    if not getattr(made_by, "runs_in_chain", False) or any(hasattr(made_by, each) for each in _NEVER):
+    kind = spec_of(node.logic).kind
+    if not getattr(kind, "runs_in_chain", False) or any(hasattr(kind, each) for each in _NEVER):
         return False
     if len(node.inputs) != 1 or len(node.outputs) != 1 or node.summaries is not None:
         return False

@@ -7,7 +7,6 @@ back what it has sent, which a table does.
 """
 
 from collections.abc import Collection, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pointstamp.errors import FlowError
@@ -17,6 +16,7 @@ from pointstamp.flow.marking import check_reduces, check_takes_nothing_back
 from pointstamp.flow.outlet import add_operator, wiring
 from pointstamp.flow.reducing import Reducing
 from pointstamp.flow.updates import Reduces
+from pointstamp.operators.spec import spec
 from pointstamp.reduce.aggregate import Aggregate, Aggregation, FunctionAggregate
 from pointstamp.reduce.arguments import Arguments
 from pointstamp.reduce.reductions import RunningReduce, WindowedReduce, reduced_schema
@@ -59,7 +59,7 @@ def reduced(stream: "Stream", keys: tuple[str, ...], asked: Reducing) -> "Stream
     logic = RunningReduce if asked.running else WindowedReduce
     return add_operator(
         name,
-        partial(logic, stream.schema, keys, aggregates),
+        spec(logic, stream.schema, keys, aggregates),
         {"in": stream.exchange(*keys)},
         {"out": schema},
         in_order=asked.running,

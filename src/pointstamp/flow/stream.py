@@ -18,7 +18,6 @@ round: the time outside is complete when every round inside is, and a loop ends 
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
-from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -44,6 +43,7 @@ from pointstamp.flow.reducing import Reducing, reducing
 from pointstamp.flow.updates import Passes
 from pointstamp.operators.condition import Condition, checked_condition
 from pointstamp.operators.exploding import Explode, exploding
+from pointstamp.operators.spec import spec
 from pointstamp.operators.stateless import (
     BatchFunction,
     Concat,
@@ -119,18 +119,18 @@ class Stream(Outlet):
     ) -> "Stream":
         """Send what a function makes of each batch; the schema stays unless another is given."""
         wanted = self.schema if schema is None else as_schema(schema)
-        return self._add(name, partial(MapBatches, function), wanted, Passes.MADE)
+        return self._add(name, spec(MapBatches, function), wanted, Passes.MADE)
 
     def filter(self, condition: Condition, *, name: str = "filter") -> "Stream":
         """Keep the rows for which a condition holds."""
         checked = checked_condition(condition, self.schema, f"'{name}' of {self}")
-        return self._add(name, partial(Filter, checked), self.schema)
+        return self._add(name, spec(Filter, checked), self.schema)
 
     def branch(self, condition: Condition, *, name: str = "branch") -> "tuple[Stream, Stream]":
         """Split into the rows for which a condition holds and the others."""
         checked = checked_condition(condition, self.schema, f"'{name}' of {self}")
         outputs = {"true": self.schema, "false": self.schema}
-        logic = partial(Filter, checked)
+        logic = spec(Filter, checked)
         kept, others = add_operator(name, logic, {"in": self}, outputs, sends=Passes.ROWS)
         return kept, others
 
@@ -147,7 +147,7 @@ class Stream(Outlet):
 
     def inspect(self, function: Callable[[Any, pa.RecordBatch], None], *, name: str = "inspect") -> "Stream":
         """Show each batch with its time to a function; the stream continues unchanged."""
-        return self._add(name, partial(Inspect, function), self.schema)
+        return self._add(name, spec(Inspect, function), self.schema)
 
     def probe(self) -> Probe:
         """A place to ask, while the flow runs, how far this stream has come."""
@@ -158,19 +158,19 @@ class Stream(Outlet):
     ) -> "Stream":
         """One row for each element of a list; the column is then the element."""
         plan = exploding(f"'{name}' of {self}", self.schema, column, position, is_outer=outer)
-        return self._add(name, partial(Explode, plan), plan.schema, Passes.MADE)
+        return self._add(name, spec(Explode, plan), plan.schema, Passes.MADE)
 
     # One row at a time.
 
     def map(self, function: Callable[[Row], Row], schema: str | pa.Schema, *, name: str = "map") -> "Stream":
         """Send the row that a function makes of each row, as dictionaries."""
-        return self._add(name, partial(MapRows, function), as_schema(schema), Passes.MADE)
+        return self._add(name, spec(MapRows, function), as_schema(schema), Passes.MADE)
 
     def flat_map(
         self, function: Callable[[Row], Iterable[Row]], schema: str | pa.Schema, *, name: str = "flat map"
     ) -> "Stream":
         """Send the rows that a function yields for each row, as dictionaries."""
-        return self._add(name, partial(FlatMapRows, function), as_schema(schema), Passes.MADE)
+        return self._add(name, spec(FlatMapRows, function), as_schema(schema), Passes.MADE)
 
     # By key.
 
@@ -214,7 +214,7 @@ class Stream(Outlet):
     ) -> "Stream":
         """Each row with the windows of event time in which it lies."""
         asked = windowing(f"'{name}' of {self}", self.schema, at, (size, slide, offset), (start, end))
-        return self._add(name, partial(InWindows, asked), asked.schema, Passes.MADE)
+        return self._add(name, spec(InWindows, asked), asked.schema, Passes.MADE)
 
     def event_time(
         self,
@@ -248,7 +248,7 @@ class Stream(Outlet):
     def project(self, name: str, wanted: Mapping[str, Expression]) -> "Stream":
         """Other columns, each an expression."""
         made = selection(f"'{name}' of {self}", self.schema, wanted)
-        return self._add(name, partial(Project, made), made.schema, Passes.MADE)
+        return self._add(name, spec(Project, made), made.schema, Passes.MADE)
 
 
 class Loop:

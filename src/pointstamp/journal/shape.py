@@ -32,11 +32,11 @@ from msgspec.structs import replace
 from pointstamp.errors import RecoveryError
 from pointstamp.flow.plan import Node, NodeKind, Plan
 from pointstamp.journal.history import LAYOUT, FlowShape, OperatorShape
+from pointstamp.operators.spec import OperatorSpec, Prototype, spec_of
 from pointstamp.plan.canonical import (
     USER_CODE,
     Canonical,
     declared_state,
-    logic_of,
     readable,
     schema_text,
 )
@@ -174,7 +174,7 @@ def operator_shape(plan: Plan, node: Node, epochs: EpochColumn | None = None) ->
     for output in node.outputs:
         parameters[f"columns of '{output.name}'"] = schema_text(output.schema)
     if node.logic is not None:
-        parameters.update(_logic(words, node.logic))
+        parameters.update(_logic(words, spec_of(node.logic)))
     for each in fields(node):
         value = getattr(node, each.name)
         if each.name not in _TOLD_APART and value:
@@ -195,18 +195,16 @@ def _edge(plan: Plan, source: SourcePort) -> str:
     return place_of(node) if len(node.outputs) == 1 else f"{place_of(node)}, output '{name}'"
 
 
-def _logic(words: Canonical, made: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - whatever makes it
-    logic = logic_of(made)
-    if isinstance(logic, partial):
-        yield "operator", words.text(logic.func)
-        yield from _flat(words, "", logic, 0)
-        return
-    if words.fields_of(logic) is None:
-        yield "operator", words.text(logic)
+def _logic(words: Canonical, made: OperatorSpec | Prototype) -> Iterator[tuple[str, str]]:
+    own = made.prototype if isinstance(made, Prototype) else made.kind
+    if words.fields_of(own) is None:
+        yield "operator", words.text(own)
     else:
-        yield "operator", words.text(type(logic))
-        yield from _flat(words, "", logic, 0)
-    yield from ((f"state '{name}'", way) for name, way in declared_state(logic).items())
+        yield "operator", words.text(type(own))
+        yield from _flat(words, "", own, 0)
+    for name, value in made.parameters.items():
+        yield from _flat(words, name, value, 1)
+    yield from ((f"state '{name}'", way) for name, way in declared_state(own).items())
 
 
 def _flat(words: Canonical, name: str, value: Any, depth: int) -> Iterator[tuple[str, str]]:  # noqa: ANN401

@@ -10,7 +10,6 @@ operator when it is written, so that what cannot work is rejected there. ``Lower
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -27,6 +26,7 @@ from pointstamp.flow.event_time import has_promise, one_clock
 from pointstamp.flow.outlet import add_operator, wiring
 from pointstamp.flow.reduced import needs_groups
 from pointstamp.flow.stream import Loop, Stream
+from pointstamp.operators.spec import spec
 from pointstamp.plan import logical, streams
 from pointstamp.plan.logical import Iterate, LogicalOperator, Recursive, Scan, loops_of, walk
 from pointstamp.reduce.aggregate import Aggregate
@@ -205,15 +205,14 @@ class Lowering:
         starts = [None if each is None else self.table(each, outside) for each in iterate.starts]
         first = next((each for each in starts if each is not None), None) or self._beside(iterate)
         inside = (*outside, iterate)
-        adding = partial(self._adding_to, iterate)
         with first.loop(iterate.name or "iterate", max_rounds=iterate.rounds_max) as loop:
             self._opened[iterate] = loop
             for variable, start in zip(iterate.variables, starts, strict=True):
-                with adding():
+                with self._adding_to(iterate):
                     begun = variable.schema if start is None else _in_order(start, variable.schema)
                     self._made[variable, inside] = loop.variable(begun, variable.name or "variable")
             bodies = [self.table(body, inside) for body in iterate.bodies]
-            with adding():
+            with self._adding_to(iterate):
                 made = [
                     _in_order(body, variable.schema)
                     for variable, body in zip(iterate.variables, bodies, strict=True)
@@ -221,7 +220,7 @@ class Lowering:
                 for variable, body in zip(iterate.variables, made, strict=True):
                     loop.feedback(self._made[variable, inside], body)
             made += [self.table(each, inside) for each in iterate.results]
-            with adding():
+            with self._adding_to(iterate):
                 self._results[iterate] = [loop.leave(each) for each in made]
 
     def _values(self, operator: logical.Values) -> Table:
@@ -408,7 +407,7 @@ def _beside(operator: logical.Values, anchor: Table, name: str) -> Table:
     nothing = deltas_of(anchor.filter(lit(False), name="nothing").select(*nulls, name="no rows"))
     weights = pa.array([1] * operator.rows.num_rows, pa.int64())
     rows = pa.RecordBatch.from_arrays([*operator.rows.columns, weights], schema=nothing.schema)
-    return Table(add_operator(name, partial(WithRow, rows), {"in": nothing}, {"out": nothing.schema})[0])
+    return Table(add_operator(name, spec(WithRow, rows), {"in": nothing}, {"out": nothing.schema})[0])
 
 
 # Streams.

@@ -9,15 +9,14 @@ alone, so the same flow always reads the same; a name with line breaks in it can
 """
 
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from pointstamp.errors import PointstampError
 from pointstamp.flow.plan import InputPort, Node, NodeKind, Plan
+from pointstamp.operators.spec import spec_of
 from pointstamp.pushing.prefix import pushed
 from pointstamp.rows.ddl import to_ddl
 from pointstamp.tables.appending import only_appends
@@ -136,10 +135,7 @@ def _growing(plan: Plan, node: Node) -> str:
 
 def kept_words(node: Node) -> str | None:
     """What an operator keeps and what a change costs it, if its class says so in an attribute ``keeps``."""
-    logic = node.logic
-    while isinstance(logic, partial):  # an operator of a user's own is a copy of its prototype
-        logic = logic.args[0] if logic.func is deepcopy else logic.func
-    words = getattr(logic, "keeps", None)
+    words = getattr(spec_of(node.logic).kind, "keeps", None)
     return one_line(words) if isinstance(words, str) else None
 
 

@@ -16,7 +16,6 @@ Several variables in one block are recursion by turns. A block in a block has ro
 """
 
 from collections.abc import Callable
-from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ import pyarrow as pa
 from pointstamp.errors import FlowError
 from pointstamp.flow.outlet import add_operator, wiring
 from pointstamp.flow.stream import Loop, Stream
+from pointstamp.operators.spec import Label, spec
 from pointstamp.rows.schema import as_schema
 from pointstamp.tables import deltas
 from pointstamp.tables.column_names import weighed_columns
@@ -88,7 +88,7 @@ class TableLoop:
         fed = deltas.in_order_of(self._changes("feedback", table), variable.schema, who)
         # The start is in every round already, so only what the body adds to it goes round.
         added = fed if initial is None else deltas.without(fed, initial, "without the start")
-        logic = partial(GoingRound, self.name, self._rounds_max)
+        logic = spec(GoingRound, Label(self.name), self._rounds_max)
         by = {"in": added.exchange(*deltas.rows_schema(added).names)}
         round_again = add_operator("what goes round", logic, by, {"out": added.schema})[0]
         self._loop.feedback(again, round_again)

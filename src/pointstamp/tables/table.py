@@ -29,6 +29,7 @@ from pointstamp.flow.outlet import wiring
 from pointstamp.flow.reducing import checked_name, reducing
 from pointstamp.flow.stream import Loop, Stream
 from pointstamp.flow.updates import Passes
+from pointstamp.operators.spec import Label
 from pointstamp.operators.stateless import BatchFunction, Row, rows_of_rows
 from pointstamp.operators.windowing import windowing
 from pointstamp.reduce.aggregate import Aggregation
@@ -110,7 +111,8 @@ class Table:
         self, function: Callable[[Row], Iterable[Row]], schema: str | pa.Schema, *, name: str = "flat map"
     ) -> "Table":
         """The rows that a function yields for each row, as dictionaries: the same whenever the row comes."""
-        return self.map_batches(lambda batch: rows_of_rows(function, batch, name), schema, name=name)
+        who = Label(name)
+        return self.map_batches(lambda batch: rows_of_rows(function, batch, who), schema, name=name)
 
     def union(self, other: "Table", *, name: str = "union") -> "Table":
         """The rows of both, with all their copies (SQL's ``union all``)."""
