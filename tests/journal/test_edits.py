@@ -39,6 +39,7 @@ from pointstamp.expressions.compiling import Compiled
 from pointstamp.expressions.tree import Expression
 from pointstamp.flow.plan import Plan
 from pointstamp.journal.shape import check_shape, operator_shape, shape_of
+from pointstamp.operators.spec import spec_of
 from pointstamp.plan import canonical
 from pointstamp.plan.canonical import attributes
 from pointstamp.topology.ports import OperatorIndex, SourcePort
@@ -132,8 +133,8 @@ def test_a_changed_parameter_is_rejected_or_gives_the_table_of_the_new_flow(kind
         may_be = parameter == "name" or f"{verb}({parameter})" in {*FUNCTIONS_OF_VERBS, *RIGHT[kind]}
         assert is_accepted == may_be, f"{verb}({parameter})"
     assert "wrong" not in found, found
-    # What an operator is called does not matter. Few other edits change nothing: those are told apart by hand,
-    # so that none slips in among them.
+    # What an operator is called does not matter. Few other edits change nothing: those are told apart by
+    # hand, so that none slips in among them.
     assert [each for each in found.pop("right", []) if not each.endswith("(name)")] == RIGHT[kind]
     assert len(found["rejected"]) >= AT_LEAST[kind]
 
@@ -532,7 +533,7 @@ def made_of(plans: Iterable[Plan]) -> tuple[Counter[str], list[str]]:
             if repr(shape) in seen:
                 continue
             seen.add(repr(shape))
-            name = node.logic.kind.__qualname__
+            name = spec_of(node.logic).kind.__qualname__
             for number, other in enumerate(changed_values(node.logic)):
                 tried[name] += 1
                 if operator_shape(plan, dataclasses.replace(node, logic=other)) == shape:

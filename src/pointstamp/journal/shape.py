@@ -23,7 +23,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
-from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -165,7 +164,7 @@ def _deep_recursion() -> Iterator[None]:
 
 def operator_shape(plan: Plan, node: Node, epochs: EpochColumn | None = None) -> OperatorShape:
     """Return the shape of one node of a plan."""
-    words = Canonical(partial(_edge, plan))
+    words = Canonical(lambda source: _edge(plan, source))
     parameters: dict[str, str] = {"loops": str(len(node.scope))} if node.scope else {}
     for port in node.inputs:
         source = "nothing" if port.source is None else _edge(plan, port.source)
@@ -214,7 +213,7 @@ def _flat(words: Canonical, name: str, value: Any, depth: int) -> Iterator[tuple
         yield name, words.text(value)
         return
     if name:
-        yield name, words.text(value.func) if isinstance(value, partial) else type(value).__name__
+        yield name, words.head(value)
     for part, each in parts:
         if each is not None:
             yield from _flat(words, f"{name}.{part}" if name else part, each, depth + 1)
@@ -268,7 +267,7 @@ def _new(before: FlowShape, now: FlowShape) -> Iterator[str]:
     """
     new = {place: each for place, each in now.operators.items() if place not in before.operators}
     gone = {each.name: each for place, each in before.operators.items() if place not in now.operators}
-    said = []
+    said: list[str] = []
     for each in new.values():
         if each.name in gone:
             said += _parameters(before, gone[each.name], now, each, by_name=True)

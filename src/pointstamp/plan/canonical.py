@@ -148,6 +148,10 @@ class Canonical:
             return iter(self._attributes(value))
         return None
 
+    def head(self, value: Any) -> str:  # noqa: ANN401 - a value that has fields
+        """Return what a value is, without its named parts."""
+        return self.text(value.func) if isinstance(value, partial) else type(value).__name__
+
     def users(self, value: Any) -> str:  # noqa: ANN401 - a function, a class or an object
         """Collect a user's function, class or object."""
         self.functions.append(digest_of(_UserCode(self._edge).whole(value)))

@@ -32,9 +32,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import partial
 from hashlib import blake2b
-from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Final
 
 import pyarrow as pa  # noqa: F401 - the example above uses it
@@ -230,7 +228,7 @@ class _IdentityWriter(_SignatureWriter):
 
     def _identity(self, value: Any) -> Json:  # noqa: ANN401 - as above
         self._has_function = True
-        if isinstance(value, FunctionType | MethodType | BuiltinFunctionType | partial):
+        if callable(value) and not isinstance(value, type):
             return {"function": None}
         return {"object of": (value if isinstance(value, type) else type(value)).__name__}
 
