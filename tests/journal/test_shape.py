@@ -167,7 +167,7 @@ def test_a_checkpoint_of_another_layout_is_rejected_with_what_to_do() -> None:
     shape = shape_of(views("abcd").plan, "query")
     for layout, age in ((shape.layout - 1, "an older"), (shape.layout + 1, "a newer")):
         with pytest.raises(
-            RecoveryError, match=f"{age} version .* layout is {layout}, expected .* new checkpoint"
+            RecoveryError, match=rf"{age} version .* layout is {layout}, expected .* new checkpoint"
         ):
             check_shape(replace(shape, layout=layout), shape, accept_changes=True)
 
