@@ -123,7 +123,7 @@ def check_shape(
     said = "; ".join(what[:_DIFFERENCES_MAX]) + (f"; and {more} more differences" if more > 0 else "")
     raise RecoveryError(
         f"flow '{now.name}': the checkpoint belongs to another flow: {said}. "
-        f"{_other_versions(before, now, has_functions=bool(accepted))}{_way_out(wrong)}"
+        f"{_other_versions(before, now, has_functions=bool(accepted))}{_way_out(before, now, wrong)}"
     )
 
 
@@ -249,31 +249,34 @@ def _check_sources(before: FlowShape, now: FlowShape, moved_from: Mapping[str, s
 
 
 def _differences(before: FlowShape, now: FlowShape) -> Iterator[str]:
-    """Yield what is never accepted."""
+    """Yield what is never accepted.
+
+    An operator that only reads something else than before is not listed if what it reads is.
+    """
+    gone = {each.name: each for place, each in before.operators.items() if place not in now.operators}
+    said, others = [], []
     for place, operator in now.operators.items():
         stored = before.operators.get(place)
-        if stored is not None:
-            yield from _parameters(before, stored, now, operator)
-    yield from _new(before, now)
+        compared = stored or gone.get(operator.name)
+        if compared is None:
+            said.append(f"{operator.name} is new")
+            continue
+        said += _parameters(before, compared, now, operator)
+        if stored is None or not _is_same(stored, operator):
+            others.append(f"{operator.name} computes something else")
+    yield from said or others
     yield from _orphans(before, now)
     inputs = _places(now, NodeKind.INPUT)
     yield from (f"input {name} is missing" for name in _places(before, NodeKind.INPUT) if name not in inputs)
 
 
-def _new(before: FlowShape, now: FlowShape) -> Iterator[str]:
-    """Yield for each operator that the checkpoint does not have how it differs from one of its name.
-
-    One that only reads something else than before is not listed if what it reads is.
-    """
-    new = {place: each for place, each in now.operators.items() if place not in before.operators}
-    gone = {each.name: each for place, each in before.operators.items() if place not in now.operators}
-    said: list[str] = []
-    for each in new.values():
-        if each.name in gone:
-            said += _parameters(before, gone[each.name], now, each, by_name=True)
-        else:
-            said.append(f"{each.name} is new")
-    yield from said or [f"{each.name} computes something else" for each in new.values()]
+def _is_same(before: OperatorShape, now: OperatorShape) -> bool:
+    names = {*before.parameters, *now.parameters}
+    return all(
+        before.parameters.get(name) == now.parameters.get(name)
+        or _is_first_late(name, before.parameters.get(name))
+        for name in names
+    )
 
 
 def _changed(before: FlowShape, now: FlowShape) -> set[str]:
@@ -311,14 +314,9 @@ def _sharing(shape: FlowShape) -> dict[frozenset[tuple[str, str]], list[str]]:
 
 
 def _parameters(
-    flow_before: FlowShape,
-    before: OperatorShape,
-    flow_now: FlowShape,
-    now: OperatorShape,
-    *,
-    by_name: bool = False,
+    flow_before: FlowShape, before: OperatorShape, flow_now: FlowShape, now: OperatorShape
 ) -> Iterator[str]:
-    """Yield the parameters in which two operators differ; ``by_name``: what they read counts by its name."""
+    """Yield the parameters in which two operators differ; what they read counts by its name."""
     for name in dict.fromkeys([*before.parameters, *now.parameters]):
         old, new = before.parameters.get(name), now.parameters.get(name)
         if old == new or _is_first_late(name, old):
@@ -327,7 +325,7 @@ def _parameters(
             "not set" if each is None else _with_names(flow, each)
             for flow, each in ((flow_before, old), (flow_now, new))
         ]
-        if by_name and named[0] == named[1]:
+        if named[0] == named[1]:
             continue
         shown = [readable(each) for each in named]
         if shown[0] == shown[1]:
@@ -374,7 +372,14 @@ def _other_versions(before: FlowShape, now: FlowShape, *, has_functions: bool) -
     return said
 
 
-def _way_out(wrong: list[str]) -> str:
+def _way_out(before: FlowShape, now: FlowShape, wrong: list[str]) -> str:
+    outputs = _places(now, NodeKind.OUTPUT)
+    dropped = [each for each in _places(before, NodeKind.OUTPUT) if each not in outputs]
+    if wrong and dropped:
+        return (
+            f"If only output '{dropped[0]}' was dropped, others shared state with it that would be "
+            f"another one without it: restore the output, or {_NEW_PLACE}."
+        )
     if wrong:
         return f"Resume with the flow that wrote the checkpoint, or {_NEW_PLACE}."
     return (
