@@ -316,15 +316,16 @@ def _sharing(shape: FlowShape) -> dict[frozenset[tuple[str, str]], list[str]]:
 def _parameters(
     flow_before: FlowShape, before: OperatorShape, flow_now: FlowShape, now: OperatorShape
 ) -> Iterator[str]:
-    """Yield the parameters in which two operators differ; what they read counts by its name."""
+    """Yield the parameters in which two operators differ; what they read counts by its name.
+
+    What was there before is called as it was, so that two operators of one name are told apart.
+    """
     for name in dict.fromkeys([*before.parameters, *now.parameters]):
         old, new = before.parameters.get(name), now.parameters.get(name)
         if old == new or _is_first_late(name, old):
             continue
-        named = [
-            "not set" if each is None else _with_names(flow, each)
-            for flow, each in ((flow_before, old), (flow_now, new))
-        ]
+        known = {**flow_now.operators, **flow_before.operators}
+        named = ["not set" if each is None else _with_names(known, each) for each in (old, new)]
         if named[0] == named[1]:
             continue
         shown = [readable(each) for each in named]
@@ -333,11 +334,11 @@ def _parameters(
         yield f"{now.name}: {name} was {shown[0]}, is {shown[1]}"
 
 
-def _with_names(flow: FlowShape, text: str) -> str:
+def _with_names(operators: Mapping[str, OperatorShape], text: str) -> str:
     """Return a text with names in place of signatures."""
 
     def name(found: re.Match[str]) -> str:
-        operator = flow.operators.get(found[0])
+        operator = operators.get(found[0])
         return found[0] if operator is None else operator.name
 
     return _SIGNED.sub(name, text)

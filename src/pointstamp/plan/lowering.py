@@ -24,8 +24,7 @@ from pointstamp.flow.endpoints import add_input, add_output, add_variable, feed_
 from pointstamp.flow.event_epochs import epochs_above, sent_ahead
 from pointstamp.flow.event_time import has_promise, one_clock
 from pointstamp.flow.outlet import add_operator, wiring
-from pointstamp.flow.reduced import needs_groups
-from pointstamp.flow.stream import Loop, Stream
+from pointstamp.flow.stream import Loop, Stream, needs_groups
 from pointstamp.operators.spec import spec
 from pointstamp.plan import logical, streams
 from pointstamp.plan.logical import Iterate, LogicalOperator, Recursive, Scan, loops_of, walk
@@ -34,9 +33,8 @@ from pointstamp.tables.deltas import summed
 from pointstamp.tables.each_time import within_times
 from pointstamp.tables.incoming.debezium import Events
 from pointstamp.tables.lookup import looked_up
-from pointstamp.tables.loops import TableLoop
 from pointstamp.tables.rolling import Rolls, rolled
-from pointstamp.tables.table import Table, deltas_of
+from pointstamp.tables.table import Table, TableLoop, deltas_of
 from pointstamp.tables.ways_in import TableWay, table_of, upserted
 from pointstamp.tables.with_row import WithRow
 
