@@ -21,6 +21,7 @@ from pointstamp.plan.lowering import Lowering, Physical, lower, read_by
 from pointstamp.plan.optimizing import RULES, Optimized, is_switched_on, optimize
 from pointstamp.plan.recursion import roots_of, structured
 from pointstamp.plan.signatures import identify
+from pointstamp.plan.steps import mark_steps
 from pointstamp.plan.streams import Feedback, Lowered, Output, Probed
 from pointstamp.topology.domain import EPOCHS
 
@@ -148,12 +149,15 @@ class FlowRecord:
         if all(new is old for new, old in zip(made.roots, roots, strict=True)):
             scopes = {each.loop: each for each in self.written if isinstance(each, Feedback)}
             owners = [scopes.get(each, each) for each in self.builder.owners]
-            identify(written.nodes, [stand_ins.get(each, each) for each in owners], roots)
+            parts_of = [stand_ins.get(each, each) for each in owners]
+            identify(written.nodes, parts_of, roots)
+            mark_steps(written.nodes, parts_of)
             return written
         self._rewritten = made
         builder = self.fresh()
         Lowering(made.roots, builder=builder).lower_all()
         identify(builder.plan.nodes, builder.owners, made.roots)
+        mark_steps(builder.plan.nodes, builder.owners)
         for name, node in written.named(NodeKind.INPUT).items():
             if name in builder.plan.named(NodeKind.INPUT):
                 builder.plan.named(NodeKind.INPUT)[name].extra_columns = node.extra_columns

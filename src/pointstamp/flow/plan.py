@@ -88,6 +88,18 @@ class RoundLimit:
     raises: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a user wrote, of which nodes are parts: for those who draw a flow, and for nothing else."""
+
+    number: int
+    name: str
+    words: str
+    """The operator with its parameters, as ``explain`` has it."""
+    origin: str = ""
+    """The file and line, or the text of the SQL."""
+
+
 @dataclass(slots=True)
 class Node:
     """One operator or door of a plan; changed only while the flow is being written."""
@@ -125,6 +137,8 @@ class Node:
     """Of an output: the settings of the Spark session in which its view was defined, by their names."""
     identity: str = ""
     """What its state is saved under and found by, if that is not its name: see ``plan/signatures.py``."""
+    step: Step | None = None
+    """What it is a part of, if that is known."""
     notes: tuple[str, ...] = ()
     """Of an output: what of its view is ignored, or decided here and left open by Spark."""
 

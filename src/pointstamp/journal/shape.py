@@ -51,7 +51,7 @@ _DEPTH_MAX: Final = 4
 _RECURSION_MAX: Final = 20_000
 _TOLD_APART: Final = (
     *("index", "name", "kind", "scope", "inputs", "outputs", "logic", "identity"),
-    *("idle_seconds", "extra_columns", "notes"),
+    *("idle_seconds", "extra_columns", "notes", "step"),
     "settings",
 )
 """Fields of a node that are compared in another way; those of the second line may change freely."""

@@ -1,7 +1,7 @@
 """What an operator is, as data: its class, and by name everything that it is made with.
 
-A plan has the spec of each operator, and each worker calls it to make its own. Who wants to know something of
-an operator asks the spec, by the names of parameters.
+A plan has the spec of each operator, and each worker calls it to make its own. Whatever asks something of
+an operator asks its spec, by the names of parameters.
 
 >>> class Least:
 ...     def __init__(self, column: str, *, of: int = 1) -> None:

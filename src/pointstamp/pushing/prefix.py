@@ -9,7 +9,7 @@ null ends the walk.
 The operators that are pushed are no longer in the plan that is left, and others have other numbers there.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -20,7 +20,7 @@ from pointstamp.expressions.compiling import Compiled
 from pointstamp.expressions.selecting import Selection
 from pointstamp.flow.pact import ExchangeBy, StayHere
 from pointstamp.flow.plan import InputPort, Node, NodeKind, OutputPort, Plan
-from pointstamp.operators.spec import spec, spec_of
+from pointstamp.operators.spec import OperatorSpec, spec, spec_of
 from pointstamp.operators.stateless import Filter, Project
 from pointstamp.pushing.steps import KeepRows, MakeColumns, MakeParts, Pushed, PushedPlan, Step, quoted
 from pointstamp.pushing.wide_sum import HALVES, WideSum, halves_in_sql
@@ -175,7 +175,7 @@ def _made(operator: str, selection: Selection, schema: pa.Schema) -> Step | None
     return MakeColumns(operator, tuple(texts), selection.schema)
 
 
-def _parts_of(node: Node, schema: pa.Schema) -> tuple[MakeParts, Callable[[], object]] | None:
+def _parts_of(node: Node, schema: pa.Schema) -> tuple[MakeParts, OperatorSpec] | None:
     """The parts of a reduction's aggregates, and the logic that brings them together."""
     made = spec_of(node.logic)
     if made.kind not in (RunningReduce, WindowedReduce):
