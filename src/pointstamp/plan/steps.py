@@ -1,7 +1,7 @@
 """Steps: the operators of a plan as a user sees them, and the physical operators that are parts of each.
 
 A drawing has a box for each step, and physical operators on demand. A projection that only chooses or
-renames columns is no step of its own: it belongs to what it reads. An input and what makes a table of it are
+renames columns belongs to the step of what it reads. An input and what makes a table of it are
 one step, and so are an output and the changes that it shows.
 """
 
@@ -61,7 +61,7 @@ def _is_plain(expression: Expression) -> bool:
 
 
 def _name(operator: LogicalOperator, origin: str) -> str:
-    """Return what a user called an operator; operators of a text have names that nobody gave."""
+    """Return what a user called an operator; operators of SQL are named by their kind."""
     if isinstance(operator, streams.Input | streams.Output):
         return operator.input if isinstance(operator, streams.Input) else operator.output
     is_text = " " in origin
