@@ -154,7 +154,7 @@ NOT_EXPORTED: Final = {
     "pointstamp.sinks.delta.DeltaPublisher": "a Publisher",
     "pointstamp.sinks.files.StagedFiles": "a Writer",
     "pointstamp.sinks.iceberg.IcebergPublisher": "a Publisher",
-    "pointstamp.sinks.kafka.publisher.KafkaPublisher": "a Publisher",
+    "pointstamp.sinks.kafka.sink.KafkaPublisher": "a Publisher",
     "pointstamp.sinks.kafka.sink.KafkaWriter": "a Writer",
     "pointstamp.sinks.parquet.ParquetPublisher": "a Publisher",
     "pointstamp.sinks.postgres.publishing.PostgresPublisher": "a Publisher",

@@ -25,7 +25,7 @@ CORE: Final = (
     *("order/frontier.py", "order/multiset.py"),
     *("progress/direct.py", "progress/loops.py", "progress/tracker.py", "progress/view.py"),
     *("operators/authority.py", "operators/notify.py", "operators/portstate.py"),
-    *("worker/chain.py", "worker/inbox.py", "worker/input.py", "worker/instance.py", "worker/worker.py"),
+    *("worker/inbox.py", "worker/input.py", "worker/instance.py", "worker/worker.py"),
 )
 """The modules that are compiled: those in which a flow that moves few rows spends its time.
 
@@ -41,10 +41,10 @@ SEEN: Final = ("errors.py", "order", "topology", "progress", "operators", "worke
 
 FOLDER: Final = "pointstamp_compiled"
 VARIABLE: Final = "POINTSTAMP_CORE"
-_SOURCE: Final = Path(__file__).parent
+SOURCE: Final = Path(__file__).parent
 
 
-def digest_of_core(source: Path = _SOURCE) -> str:
+def digest_of_core(source: Path = SOURCE) -> str:
     """The digest of everything that decides what the compiled modules do."""
     files = {source / name for name in CORE}
     for name in SEEN:

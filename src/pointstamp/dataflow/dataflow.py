@@ -116,9 +116,14 @@ class Dataflow:
         """What was written, before optimization: the logical operator of each output, by name."""
         return self._record.logical()
 
-    def describe(self) -> str:
-        """The flow as readable text."""
-        return describe(self.plan)
+    def describe(self, *, operators: bool = True) -> str:
+        """Return the flow as readable text: its views as they were written, and the operators that run.
+
+        Args:
+            operators: Whether the operators are shown, too. Default: True.
+
+        """
+        return describe(self.plan, operators=operators)
 
     def explain(self, *, format: Literal["text", "json"] = "text") -> str:  # noqa: A002 - as other engines
         """Return the plan: as written, after optimization, and the operators that run with state and cost.
