@@ -48,7 +48,7 @@ ALL: Final[tuple[Rule, ...]] = (
 )
 """The rules, in the order in which they are applied."""
 
-RULES: Final[list[Rule]] = []
+RULES: Final[list[Rule]] = list(ALL)
 """The rules that every flow goes through."""
 
 SWITCH: Final = "POINTSTAMP_OPTIMIZE"
