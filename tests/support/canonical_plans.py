@@ -89,9 +89,12 @@ class _Canonical:
             value = getattr(operator, each.name)
             if each.name in ("name", "origin", "written", "declared", "functions") or value is read:
                 continue
-            are_columns = each.name in ("keys", "by", "column", "at")
-            parts.append(f"{each.name}={_value(value, columns, are_columns=are_columns)}")
-        kept = sorted(set(columns.values()))
+            are_columns = each.name in ("keys", "column", "at")
+            found = _order(value, columns) if each.name == "by" else _value(value, columns, are_columns=are_columns)
+            parts.append(f"{each.name}={found}")
+        # All columns, in their order, decide what an order leaves open.
+        is_open = isinstance(operator, logical.TopK | logical.DistinctOn)
+        kept = list(dict.fromkeys(columns.values())) if is_open else sorted(set(columns.values()))
         added = {
             name: f"{type(operator).__name__}.{getattr(operator, each.name) and each.name}({parts})"
             for each in fields(operator)
@@ -223,10 +226,6 @@ def _value(value: Any, columns: Columns, *, are_columns: bool = False) -> str:  
             return f"[{', '.join(_value(each, columns, are_columns=are_columns) for each in value)}]"
         case str() if are_columns and value in columns:
             return columns[value]
-        case str() if are_columns:
-            # An order: a column, and words.
-            name = next(each for each in sorted(columns, key=len, reverse=True) if value.startswith(each))
-            return columns[name] + _order(value[len(name) :])
         case _ if hasattr(value, "__dataclass_fields__"):
             parts = [_value(getattr(value, each.name), columns, are_columns=each.name in ("column", "by")) for each in fields(value)]
             return f"{type(value).__name__}({', '.join(parts)})"
@@ -234,10 +233,14 @@ def _value(value: Any, columns: Columns, *, are_columns: bool = False) -> str:  
             return repr(value)
 
 
-def _order(words: str) -> str:
+def _order(by: Sequence[str], columns: Columns) -> str:
     """Return an order with what it is by default: nulls are the least values."""
-    found = words.split()
-    direction = "desc" if "desc" in found else "asc"
-    usual = "last" if direction == "desc" else "first"
-    nulls = next((each for each in ("first", "last") if each in found), usual)
-    return f" {direction} nulls {nulls}"
+    made = []
+    for each in by:
+        name = next(known for known in sorted(columns, key=len, reverse=True) if each.startswith(known))
+        words = each[len(name) :].split()
+        direction = "desc" if "desc" in words else "asc"
+        usual = "last" if direction == "desc" else "first"
+        nulls = next((word for word in ("first", "last") if word in words), usual)
+        made.append(f"{columns[name]} {direction} nulls {nulls}")
+    return ", ".join(made)
