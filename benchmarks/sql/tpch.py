@@ -60,9 +60,7 @@ def main() -> None:
     asked.add_argument("--trusted", action="store_true", help="with --folder: do not check deletions")
     given = asked.parse_args()
     if given.folder is not None:
-        kept = kept_up_to_date(
-            given.only[0], given.scale, given.epochs, given.folder, trusted=given.trusted
-        )
+        kept = kept_up_to_date(given.only[0], given.scale, given.epochs, given.folder, trusted=given.trusted)
         print(json.dumps(kept))
         return
     failed = run_missing(given)

@@ -71,7 +71,14 @@ def q2(part: Table, supplier: Table, partsupp: Table, nation: Table, region: Tab
         .filter(col("ps_supplycost") == col("least"))
     )
     wanted = cheapest.select(
-        "s_acctbal", "s_name", "n_name", "p_mfgr", "s_address", "s_phone", "s_comment", p_partkey=col("ps_partkey")
+        "s_acctbal",
+        "s_name",
+        "n_name",
+        "p_mfgr",
+        "s_address",
+        "s_phone",
+        "s_comment",
+        p_partkey=col("ps_partkey"),
     )
     columns = "s_acctbal", "s_name", "n_name", "p_partkey", "p_mfgr", "s_address", "s_phone", "s_comment"
     return wanted.select(*columns).top(100, by=["s_acctbal desc", "n_name", "s_name", "p_partkey"])
@@ -271,7 +278,9 @@ def q17(lineitem: Table, part: Table) -> Table:
     means = lineitem.reduce("l_partkey", mean=_avg("l_quantity"))
     lines = lineitem.join(boxes, {"l_partkey": "p_partkey"}).join(means, "l_partkey")
     small = lines.filter(col("l_quantity") < Decimal("0.2") * col("mean"))
-    return small.reduce(all=ps.sum("l_extendedprice")).select(avg_yearly=col("all").cast("double") / 7.0)
+    return small.reduce(all=ps.sum("l_extendedprice")).select(
+        avg_yearly=col("all").cast("double") / Decimal("7.0")
+    )
 
 
 def q18(customer: Table, orders: Table, lineitem: Table) -> Table:

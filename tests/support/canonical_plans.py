@@ -90,7 +90,11 @@ class _Canonical:
             if each.name in ("name", "origin", "written", "declared", "functions") or value is read:
                 continue
             are_columns = each.name in ("keys", "column", "at")
-            found = _order(value, columns) if each.name == "by" else _value(value, columns, are_columns=are_columns)
+            found = (
+                _order(value, columns)
+                if each.name == "by"
+                else _value(value, columns, are_columns=are_columns)
+            )
             parts.append(f"{each.name}={found}")
         # All columns, in their order, decide what an order leaves open.
         is_open = isinstance(operator, logical.TopK | logical.DistinctOn)
@@ -150,7 +154,9 @@ class _Canonical:
 
     def _union(self, operator: logical.Union) -> tuple[list[str], Columns]:
         parts = sorted((self.of(each) for each in operator.parts), key=lambda each: each[0])
-        columns = {name: f"any<{'; '.join(part[1][name] for part in parts)}>" for name in operator.schema.names}
+        columns = {
+            name: f"any<{'; '.join(part[1][name] for part in parts)}>" for name in operator.schema.names
+        }
         return ["union", *(line for text, _ in parts for line in _indented(text))], columns
 
     def _aggregate(self, operator: logical.Aggregate) -> tuple[list[str], Columns]:
@@ -160,7 +166,10 @@ class _Canonical:
         asked = sorted(set(values.values()))
         own = {each: columns[each] for each in operator.keys}
         head = f"aggregate {'; '.join(asked)} by {', '.join(keys)}"
-        return [head, *_indented(text)], {**own, **{name: f"{each} by {keys}" for name, each in values.items()}}
+        return [head, *_indented(text)], {
+            **own,
+            **{name: f"{each} by {keys}" for name, each in values.items()},
+        }
 
 
 def _indented(lines: Sequence[str]) -> list[str]:
@@ -227,7 +236,10 @@ def _value(value: Any, columns: Columns, *, are_columns: bool = False) -> str:  
         case str() if are_columns and value in columns:
             return columns[value]
         case _ if hasattr(value, "__dataclass_fields__"):
-            parts = [_value(getattr(value, each.name), columns, are_columns=each.name in ("column", "by")) for each in fields(value)]
+            parts = [
+                _value(getattr(value, each.name), columns, are_columns=each.name in ("column", "by"))
+                for each in fields(value)
+            ]
             return f"{type(value).__name__}({', '.join(parts)})"
         case _:
             return repr(value)
