@@ -25,6 +25,7 @@ from pointstamp.plan.rules.fold_constants import fold_constants
 from pointstamp.plan.rules.fuse_rows import fuse_rows
 from pointstamp.plan.rules.narrow_joins import narrow_joins
 from pointstamp.plan.rules.order_joins import order_joins
+from pointstamp.plan.rules.plain_names import plain_names
 from pointstamp.plan.rules.prune_columns import prune_columns
 from pointstamp.plan.rules.push_into_recursion import push_into_recursion
 from pointstamp.plan.rules.push_predicates import push_predicates
@@ -42,6 +43,7 @@ ALL: Final[tuple[Rule, ...]] = (
     use_keys,
     order_joins,
     push_top,
+    plain_names,
     share_subplans,
     prune_columns,
     fuse_rows,
