@@ -40,6 +40,8 @@ _Columns: TypeAlias = tuple[tuple[str, Expression], ...]
 _LENGTH_MAX: Final = 60
 _BEGINNING: Final = 48
 _USUAL: Final = "_right"
+_START: Final = "window_start"
+_END: Final = "window_end"
 
 
 def plain_names(roots: Roots) -> list[LogicalOperator]:
@@ -56,6 +58,8 @@ class _Naming:
     def __init__(self, roots: Roots) -> None:
         self._loops = loops_of(roots)
         self._made: dict[LogicalOperator, Renamed] = {}
+        self._kept: dict[LogicalOperator, LogicalOperator] = {}
+        """Operators that keep their names."""
         self._projected: dict[tuple[LogicalOperator, object], Project] = {}
 
     def add(self, operator: LogicalOperator) -> None:
@@ -67,16 +71,18 @@ class _Naming:
                 return
             except (_KeptError, PointstampError):
                 pass
-        made = operator.with_inputs([self.as_before(each) for each in operator.inputs])
-        names = () if isinstance(operator, logical.Iterate) else _schema_names(operator)
-        self._made[operator] = made, {name: name for name in names}
+        self._kept[operator] = operator.with_inputs([self.as_before(each) for each in operator.inputs])
 
     def now(self, operator: LogicalOperator) -> Renamed:
         """Return an operator with other names, and these."""
+        if operator in self._kept:
+            return self._kept[operator], {name: name for name in _schema_names(operator)}
         return self._made[operator]
 
     def as_before(self, operator: LogicalOperator) -> LogicalOperator:
         """Return an operator with the names, the columns and the order that it had."""
+        if operator in self._kept:
+            return self._kept[operator]
         made, names = self._made[operator]
         columns = tuple((old, col(new)) for old, new in names.items())
         return self.projected(made, columns, operator if isinstance(operator, Project) else None)
@@ -88,7 +94,7 @@ class _Naming:
         plain = [plain_column(each) for _, each in columns]
         if plain == [name for name, _ in columns] == _schema_names(made):
             return made
-        if isinstance(made, Project) and len(set(plain)) == len(plain):
+        if isinstance(made, Project) and None not in plain and len(set(plain)) == len(plain):
             values = dict(made.columns)
             columns = tuple(
                 (name, values[column or ""]) for (name, _), column in zip(columns, plain, strict=True)
@@ -168,6 +174,18 @@ def _filter(naming: _Naming, operator: LogicalOperator) -> Renamed:
 
 def _is_identity(names: Names) -> bool:
     return all(old == new for old, new in names.items())
+
+
+def _time_window(naming: _Naming, operator: LogicalOperator) -> Renamed:
+    assert isinstance(operator, logical.TimeWindow)
+    below, names = naming.now(operator.input)
+    taken = set(below.schema.names)
+    start, end = _fresh(_START, taken), _fresh(_END, taken)
+    new = {**names, operator.start: start, operator.end: end}
+    if below is operator.input and _is_identity(new):
+        return operator, _of_schema(operator, new)
+    made = replace(operator, input=below, at=names[operator.at], start=start, end=end)
+    return made, _of_schema(operator, new)
 
 
 def _distinct(naming: _Naming, operator: LogicalOperator) -> Renamed:
@@ -288,6 +306,7 @@ _KINDS: Final[Mapping[type[LogicalOperator], Callable[[_Naming, LogicalOperator]
     Project: _project,
     logical.Filter: _filter,
     logical.Distinct: _distinct,
+    logical.TimeWindow: _time_window,
     logical.Join: _join,
     logical.Aggregate: _aggregate,
     logical.TopK: _top,

@@ -130,6 +130,8 @@ class _Pruning:
                 return self._prune_aggregate(operator)
             case logical.WindowFunctions():
                 return self._prune_functions(operator)
+            case logical.TopK() if operator.rank is not None and operator.rank not in kept:
+                return replace(operator, input=self._only_used(operator.input), rank=None)
             case logical.Iterate():
                 return self._prune_loop(operator)
             case logical.Filter() | logical.Explode() | logical.TimeWindow() | logical.Recursive():
