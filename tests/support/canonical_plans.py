@@ -17,12 +17,14 @@ from pointstamp.expressions.tree import Call, CastTo, Choice, Column, Expression
 from pointstamp.plan import logical
 from pointstamp.plan.logical import LogicalOperator
 from pointstamp.plan.properties import right_names
+from pointstamp.plan.streams import SessionWindow
 from pointstamp.reduce.aggregate import Aggregate
 
 Columns = Mapping[str, str]
 """What each column of an operator is."""
 
 _MIRRORED: Final = {"greater": "less", "greater_equal": "less_equal"}
+_TYPES: Final = {"long": "int64"}
 _SYMMETRIC: Final = ("equal", "not_equal", "add", "multiply", "equal_null_safe")
 
 
@@ -53,7 +55,9 @@ class _Canonical:
             case logical.Scan():
                 own = {name: f"{operator.input}.{name}" for name in operator.schema.names}
                 options = (operator.kind, operator.marker, operator.keys, operator.order, operator.trusted)
-                read = ", ".join(sorted(operator.schema.names))
+                # Without deletions there is nothing to check, and nothing is kept.
+                is_kept = operator.kind != "append"
+                read = ", ".join(sorted(operator.schema.names)) if is_kept else "rows"
                 return [f"scan {operator.input} {options} of {read}"], own
             case logical.Project():
                 text, below = self.of(operator.input)
@@ -75,7 +79,7 @@ class _Canonical:
                     for name, each in operator.functions
                 }
                 return text, {**columns, **added}
-            case _ if len(operator.inputs) == 1:
+            case _ if len(operator.inputs) == 1 or isinstance(operator, SessionWindow):
                 return self._one_input(operator, operator.inputs[0])
             case _:
                 raise NotImplementedError(type(operator).__name__)
@@ -87,8 +91,10 @@ class _Canonical:
         parts = []
         for each in fields(operator):
             value = getattr(operator, each.name)
-            if each.name in ("name", "origin", "written", "declared", "functions") or value is read:
+            if each.name in ("name", "origin", "written", "declared", "functions", "clock") or value is read:
                 continue
+            if isinstance(value, str) and value in set(operator.schema.names) - set(columns):
+                value = True  # how a column is called that the operator adds
             are_columns = each.name in ("keys", "column", "at")
             found = (
                 _order(value, columns)
@@ -99,6 +105,8 @@ class _Canonical:
         # All columns, in their order, decide what an order leaves open.
         is_open = isinstance(operator, logical.TopK | logical.DistinctOn)
         kept = list(dict.fromkeys(columns.values())) if is_open else sorted(set(columns.values()))
+        if isinstance(operator, logical.TimeWindow | logical.Explode):
+            kept = ["rows"]  # it keeps none
         added = {
             name: f"{type(operator).__name__}.{getattr(operator, each.name) and each.name}({parts})"
             for each in fields(operator)
@@ -197,7 +205,7 @@ def _text(expression: Expression, columns: Columns) -> str:
         case Named(inner):
             return _text(inner, columns)
         case CastTo(inner, to, is_tried):
-            return f"{'try ' if is_tried else ''}cast({_text(inner, columns)} to {to})"
+            return f"{'try ' if is_tried else ''}cast({_text(inner, columns)} to {_TYPES.get(str(to), to)})"
         case Choice(branches, default):
             whens = [f"when {_text(one, columns)} then {_text(other, columns)}" for one, other in branches]
             return f"case {' '.join(whens)} else {'null' if default is None else _text(default, columns)}"

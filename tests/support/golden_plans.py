@@ -12,15 +12,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from benchmarks.sql import tpch_verbs
 from benchmarks.sql.tpch_changes import declared, tables_in
 from benchmarks.sql.tpch_queries import queries
+from examples.nexmark import queries as nexmark_queries
 from examples.nexmark.events import SCHEMAS
+from examples.nexmark.flows import inputs_of
 from examples.nexmark.sql import SQL
 
 import pointstamp as ps
 from pointstamp.plan.explain import plan_text
 from pointstamp.plan.logical import LogicalOperator, Scan, rewrite
 from pointstamp.plan.optimizing import ALL, Optimized, optimize
+from support import nexmark_verbs
 from support.nexmark_sql import SPARK
 
 FOLDER: Final = Path(__file__).parent.parent / "plan" / "golden"
@@ -42,11 +46,25 @@ def nexmark_plan(name: str) -> LogicalOperator:
     return _plan("".join(f"create table {each} ({SCHEMAS[each]});\n" for each in used) + query)
 
 
+def tpch_verbs_plan(name: str) -> LogicalOperator:
+    """Return a query of TPC-H as it is written with verbs."""
+    return tpch_verbs.flow_of(getattr(tpch_verbs, name)).logical_plan["result"]
+
+
+def nexmark_verbs_plan(name: str) -> LogicalOperator:
+    """Return a query of Nexmark as it is written with verbs, over tables."""
+    query = getattr(nexmark_verbs, name, None) or getattr(nexmark_queries, name)
+    flow = ps.Dataflow(name)
+    tables = {each: flow.input(each, SCHEMAS[each]).running() for each in inputs_of(query)}
+    flow.output("result", query(**tables))
+    return flow.logical_plan["result"]
+
+
 PLANS: Final = {
-    **{f"tpch_q{number}": (tpch_plan, f"q{number}") for number in range(1, 23)},
-    **{f"nexmark_q{number}": (nexmark_plan, f"q{number}") for number in range(23)},
+    **{f"tpch_q{number}": (tpch_plan, tpch_verbs_plan, f"q{number}") for number in range(1, 23)},
+    **{f"nexmark_q{number}": (nexmark_plan, nexmark_verbs_plan, f"q{number}") for number in range(23)},
 }
-"""What makes the plan of each query."""
+"""What makes the plan of each query from SQL, and from verbs."""
 
 
 def _plan(text: str) -> LogicalOperator:
@@ -55,8 +73,14 @@ def _plan(text: str) -> LogicalOperator:
 
 def optimized(name: str) -> Optimized:
     """Return the optimized plan of a query, and the rules that fired."""
-    make, query = PLANS[name]
-    return optimize([make(query)])
+    of_sql, _, query = PLANS[name]
+    return optimize([of_sql(query)])
+
+
+def optimized_verbs(name: str) -> Optimized:
+    """Return the optimized plan of a query that is written with verbs."""
+    _, of_verbs, query = PLANS[name]
+    return optimize([of_verbs(query)])
 
 
 def golden(made: Optimized) -> str:

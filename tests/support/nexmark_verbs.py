@@ -1,7 +1,7 @@
 """Queries of Nexmark as operations on tables, where examples/nexmark/queries.py says them otherwise.
 
-There a query says its result in the way that is best for these verbs, and many take streams. Here each does what
-its text in SQL does, over tables.
+There a query says its result in the way that is best for these verbs, and many take streams. Here each does
+what its text in SQL does, over tables.
 """
 
 from decimal import Decimal
@@ -41,10 +41,10 @@ def q5(bid: Table) -> Table:
 
 
 def q6(auction: Table, bid: Table) -> Table:
-    bids = bid.select("auction", "price", bid_time=col("date_time"))
-    in_time = (col("bid_time") >= col("date_time")) & (col("bid_time") <= col("expires"))
-    valid = auction.join(bids, {"id": "auction"}, where=in_time)
-    won = valid.top(1, "id", by=["price desc", "bid_time"])
+    in_time = (col("date_time_bid") >= col("date_time")) & (col("date_time_bid") <= col("expires"))
+    valid = auction.join(bid, {"id": "auction"}, where=in_time, suffix="_bid")
+    best = valid.top(1, "id", by=["price desc", "date_time_bid"], rank="best").filter(col("best") == 1)
+    won = best.select(*auction.schema.names, "price", col("date_time_bid").alias("bid_time"), "best")
     by = ["bid_time desc", "id", "category", "date_time", "expires", "price"]
     return won.top(10, "seller", by=by).reduce("seller", price=ps.mean("price"))
 
@@ -78,6 +78,12 @@ def q9(auction: Table, bid: Table) -> Table:
 def q10(bid: Table) -> Table:
     dt, hm = F.date_format("date_time", "yyyy-MM-dd"), F.date_format("date_time", "HH:mm")
     return bid.select("auction", "bidder", "price", "date_time", "extra", dt=dt, hm=hm)
+
+
+def q11(bid: Table) -> Table:
+    sessions = bid.sessions("bidder", at="date_time", gap="10 seconds")
+    counted = sessions.reduce("bidder", "session_start", "session_end", bid_count=ps.count())
+    return counted.select("bidder", "bid_count", "session_start", "session_end")
 
 
 def q12(bid: Table) -> Table:

@@ -42,6 +42,7 @@ _BEGINNING: Final = 48
 _USUAL: Final = "_right"
 _START: Final = "window_start"
 _END: Final = "window_end"
+_PLACE: Final = "place"
 
 
 def plain_names(roots: Roots) -> list[LogicalOperator]:
@@ -285,8 +286,7 @@ def _key_of(asked: Aggregated) -> object:
 def _top(naming: _Naming, operator: LogicalOperator) -> Renamed:
     assert isinstance(operator, logical.TopK | logical.DistinctOn)
     below, names = naming.now(operator.input)
-    if isinstance(operator, logical.TopK) and operator.rank is not None:
-        raise _KeptError
+    rank = operator.rank if isinstance(operator, logical.TopK) else None
     wanted = tuple(dict.fromkeys(names.values()))
     below = naming.projected(below, tuple((name, col(name)) for name in wanted))
     keys = tuple(dict.fromkeys(names[each] for each in operator.keys))
@@ -297,9 +297,11 @@ def _top(naming: _Naming, operator: LogicalOperator) -> Renamed:
         nulls = "last" if each.nulls_last else "first"
         by.setdefault(names[each.column], f"{names[each.column]} {direction} nulls {nulls}")
     words = tuple(by.values())
-    if below is operator.input and _is_identity(names) and keys == operator.keys and words == operator.by:
-        return operator, names
-    return replace(operator, input=below, keys=keys, by=words), names
+    new = names if rank is None else {**names, rank: _fresh(_PLACE, wanted)}
+    if below is operator.input and _is_identity(new) and keys == operator.keys and words == operator.by:
+        return operator, new
+    made = replace(operator, input=below, keys=keys, by=words)
+    return (made if rank is None else replace(made, rank=new[rank])), new
 
 
 _KINDS: Final[Mapping[type[LogicalOperator], Callable[[_Naming, LogicalOperator], Renamed]]] = {
