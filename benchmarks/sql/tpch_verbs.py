@@ -1,6 +1,6 @@
 """The 22 queries of TPC-H as operations on tables: what ``tpch_queries`` says, said without SQL.
 
-They read the tables in the order of the text, and filter what they read first. A subquery that is one value is
+They read tables in the order of the text, and filter what they read first. A subquery that is one value is
 a table of one row, and joined with every row; one for each row is a table with a key.
 """
 

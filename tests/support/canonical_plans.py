@@ -1,8 +1,8 @@
 """Canonical text of a logical plan: equal for plans that compute the same in the same way.
 
 A column is what it is made of, and has no name: a column of an input is ``input.column``, one that a
-projection computes is its expression. So projections that rename, reorder or leave out columns vanish. What an
-operator with state reads is written with all columns that it has there, because these are kept. Conditions
+projection computes is its expression. So projections that rename, reorder or leave out columns vanish. An
+operator with state is written with all columns that it reads, because these are kept. Conditions
 are sets. The sides of an inner join are in alphabetical order, and each column of a pair says its side.
 
 Names of operators, places where they were written, and names of columns that no output shows do not count. An

@@ -156,7 +156,9 @@ def _project(naming: _Naming, operator: LogicalOperator) -> Renamed:
         new[old] = known[key]
     if set(made) == reserved == set(below.schema.names):
         return below, new
-    return naming.projected(below, tuple(made.items()), operator), new
+    order = {name: place for place, name in enumerate(below.schema.names)}
+    columns = sorted(made.items(), key=lambda each: order[each[0]] if each[0] in reserved else len(order))
+    return naming.projected(below, tuple(columns), operator), new
 
 
 def _bare(expression: Expression) -> Expression:
