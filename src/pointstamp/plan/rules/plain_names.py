@@ -26,7 +26,7 @@ from pointstamp.plan.logical import LogicalOperator, Project, loops_of, walk
 from pointstamp.plan.properties import plain_column, right_names
 from pointstamp.plan.rules.conditions import expression_key, renamed
 from pointstamp.plan.rules.fold_constants import is_table
-from pointstamp.plan.rules.rewriting import Roots
+from pointstamp.plan.rules.rewriting import Readers, Roots
 from pointstamp.reduce.aggregate import Aggregate as Aggregated
 from pointstamp.tables.kept.ordering import ordering
 
@@ -59,6 +59,7 @@ class _Naming:
     def __init__(self, roots: Roots) -> None:
         self._loops = loops_of(roots)
         self._made: dict[LogicalOperator, Renamed] = {}
+        self._readers = Readers(roots)
         self._kept: dict[LogicalOperator, LogicalOperator] = {}
         """Operators that keep their names."""
         self._projected: dict[tuple[LogicalOperator, object], Project] = {}
@@ -85,8 +86,35 @@ class _Naming:
         if operator in self._kept:
             return self._kept[operator]
         made, names = self._made[operator]
+        if (aggregate := self._named_aggregate(operator, made, names)) is not None:
+            return aggregate
         columns = tuple((old, col(new)) for old, new in names.items())
         return self.projected(made, columns, operator if isinstance(operator, Project) else None)
+
+    def _named_aggregate(
+        self, operator: LogicalOperator, made: LogicalOperator, names: Names
+    ) -> LogicalOperator | None:
+        """Return an aggregate under the names that it had, which errors show, if nothing else reads it."""
+        first = operator
+        while isinstance(first, Project) and not self._readers.is_shared(first):
+            first = first.input
+        if not isinstance(made, logical.Aggregate) or not isinstance(first, logical.Aggregate):
+            return None
+        count = len(made.keys)
+        order = list(names.items())
+        is_shared = self._readers.is_shared(first) or self._readers.is_shared(operator)
+        if is_shared or len(order) != len(made.schema):
+            return None
+        if {new for _, new in order[count:]} != {name for name, _ in made.aggregates}:
+            return None
+        if order[:count] != [(key, key) for key in made.keys]:
+            return None
+        values = dict(made.aggregates)
+        aggregates = tuple((old, values[new]) for old, new in order[count:])
+        is_same = made.input is operator.inputs[0] and isinstance(operator, logical.Aggregate)
+        if is_same and [name for name, _ in aggregates] == operator.schema.names[count:]:
+            return operator
+        return replace(made, aggregates=aggregates)
 
     def projected(
         self, made: LogicalOperator, columns: _Columns, like: LogicalOperator | None = None
@@ -103,8 +131,10 @@ class _Naming:
             made = made.input
         key = made, _key_of_columns(columns)
         if key not in self._projected:
-            told = {} if like is None else {"name": like.name, "origin": like.origin, "written": like.written}
-            self._projected[key] = Project(made, columns, **told)
+            found = Project(made, columns)
+            if like is not None:
+                found = replace(found, name=like.name, origin=like.origin, written=like.written)
+            self._projected[key] = found
         return self._projected[key]
 
     def remember(self, operator: Project) -> None:
@@ -268,7 +298,7 @@ def _aggregate(naming: _Naming, operator: LogicalOperator) -> Renamed:
     return replace(operator, input=below, keys=keys, aggregates=aggregates), new
 
 
-def _argument(value: object, names: Names) -> object:
+def _argument(value: str | Expression | None, names: Names) -> str | Expression | None:
     """Return an argument of an aggregate under other names; a plain column is a name."""
     if isinstance(value, str):
         return names[value]
@@ -303,7 +333,9 @@ def _top(naming: _Naming, operator: LogicalOperator) -> Renamed:
     if below is operator.input and _is_identity(new) and keys == operator.keys and words == operator.by:
         return operator, new
     made = replace(operator, input=below, keys=keys, by=words)
-    return (made if rank is None else replace(made, rank=new[rank])), new
+    if isinstance(made, logical.TopK) and rank is not None:
+        made = replace(made, rank=new[rank])
+    return made, new
 
 
 _KINDS: Final[Mapping[type[LogicalOperator], Callable[[_Naming, LogicalOperator], Renamed]]] = {
