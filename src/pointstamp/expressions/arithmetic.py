@@ -184,8 +184,23 @@ def _exactly(kernel: Kernel, gives: pa.DataType, *data: Datum) -> Datum:
     if kernel is pc.multiply_checked and one.precision + other.precision >= _DIGITS_OF_ARROW:
         # Arrow has no type for the digits that a product could have.
         return decimals_by_row(lambda a, b: WIDE.multiply(a, b), gives, *data)
+    if (
+        types.is_decimal128(one)
+        and types.is_decimal128(other)
+        and _digits(kernel, one, other) <= _DIGITS_OF_128
+    ):
+        found = kernel(*data)
+        return found if found.type == gives else _to_decimal(found, gives)
     wide = [_as_decimal256(datum) for datum in data]
     return _to_decimal(kernel(*wide), gives)
+
+
+def _digits(kernel: Kernel, one: pa.DataType, other: pa.DataType) -> int:
+    """Return how many digits Arrow gives a result, which never has more."""
+    if kernel is pc.multiply_checked:
+        return int(one.precision + other.precision + 1)
+    before = max(one.precision - one.scale, other.precision - other.scale)
+    return int(before + max(one.scale, other.scale) + 1)
 
 
 def _divide_decimals(kernel: Kernel, gives: pa.DataType, one: Datum, other: Datum) -> Datum:
@@ -295,6 +310,7 @@ _NEAR_HALF = 1e-3
 _COARSE, _COARSE_SINGLE = 1e12, 1e4
 _EXACT_POWERS = 22
 _DIGITS_OF_ARROW = 76
+_DIGITS_OF_128 = 38
 _VERY_WIDE = Context(prec=800, rounding=ROUND_HALF_UP)
 _MICROS_OF_DAY = 86_400_000_000
 

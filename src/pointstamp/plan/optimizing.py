@@ -12,8 +12,10 @@ Project(columns=[city: col('city')])
 """
 
 import os
+import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, Final
 
@@ -21,10 +23,12 @@ import pyarrow as pa
 
 from pointstamp.expressions.tree import Expression, Literal
 from pointstamp.plan.logical import Filter, LogicalOperator, Project, Scan, Union, Variable, walk
+from pointstamp.plan.rules.first_rows import first_rows
 from pointstamp.plan.rules.fold_constants import fold_constants
 from pointstamp.plan.rules.fuse_rows import fuse_rows
 from pointstamp.plan.rules.narrow_joins import narrow_joins
 from pointstamp.plan.rules.order_joins import order_joins
+from pointstamp.plan.rules.plain_names import plain_names
 from pointstamp.plan.rules.prune_columns import prune_columns
 from pointstamp.plan.rules.push_into_recursion import push_into_recursion
 from pointstamp.plan.rules.push_predicates import push_predicates
@@ -42,19 +46,22 @@ ALL: Final[tuple[Rule, ...]] = (
     use_keys,
     order_joins,
     push_top,
+    first_rows,
+    plain_names,
     share_subplans,
     prune_columns,
     fuse_rows,
 )
 """The rules, in the order in which they are applied."""
 
-RULES: Final[list[Rule]] = []
+RULES: Final[list[Rule]] = list(ALL)
 """The rules that every flow goes through."""
 
 SWITCH: Final = "POINTSTAMP_OPTIMIZE"
 """The environment variable that switches rules off, with ``off``."""
 
 _ROUNDS_MAX: Final = 10
+_RECURSION_MAX: Final = 50_000
 
 
 def is_switched_on() -> bool:
@@ -84,6 +91,11 @@ class Optimized:
 
 def optimize(roots: Roots, rules: Sequence[Rule] = ALL) -> Optimized:
     """Return an equal plan that costs less, and which rules made it."""
+    with _deep_recursion():
+        return _optimize(roots, rules)
+
+
+def _optimize(roots: Roots, rules: Sequence[Rule]) -> Optimized:
     found = list(roots)
     fired: list[Fired] = []
     for _ in range(_ROUNDS_MAX):
@@ -96,6 +108,17 @@ def optimize(roots: Roots, rules: Sequence[Rule] = ALL) -> Optimized:
         if all(new is old for new, old in zip(found, before, strict=True)):
             break
     return Optimized(tuple(_with_epochs(found, roots)), tuple(fired))
+
+
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    """Let rules go down expressions that are as deep as a text was long."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _RECURSION_MAX))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def _with_epochs(found: list[LogicalOperator], roots: Roots) -> list[LogicalOperator]:
