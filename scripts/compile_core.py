@@ -40,7 +40,11 @@ setup: pointstamp needs a C compiler once, to build its kernels. Install one (De
 setup: python3-dev; macOS: xcode-select --install), name one in CC, or install the one from PyPI:
 setup: {python} -m pip install --require-hashes -r requirements/compiler.txt
 """
-SANITIZED: Final = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer")
+SANITIZED: Final = (
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=undefined",
+    "-fno-omit-frame-pointer",
+)
 
 
 def main(given: Sequence[str]) -> int:
@@ -70,12 +74,23 @@ def _made(what: str, place: Path | None, flags: Sequence[str] = ()) -> int:
     compiler = _compiler()
     if compiler is None:
         name = _wanted_compiler()[0]
-        print(ADVICE.format(problem=f"there is no C compiler '{name}', nor ziglang.", python=sys.executable), end="")
+        print(
+            ADVICE.format(problem=f"there is no C compiler '{name}', nor ziglang.", python=sys.executable),
+            end="",
+        )
         return 1
     if not (Path(sysconfig.get_path("include")) / "Python.h").exists():
-        print(ADVICE.format(problem="there is no Python.h, which a package like python3-dev brings.", python=sys.executable), end="")
+        print(
+            ADVICE.format(
+                problem="there is no Python.h, which a package like python3-dev brings.",
+                python=sys.executable,
+            ),
+            end="",
+        )
         return 1
-    print(f"setup: compiling the {what} with {compiler[0]}, which takes a minute", file=sys.stderr, flush=True)
+    print(
+        f"setup: compiling the {what} with {compiler[0]}, which takes a minute", file=sys.stderr, flush=True
+    )
     try:
         with tempfile.TemporaryDirectory() as build:
             _build(what, Path(build), compiler, flags)
@@ -106,7 +121,9 @@ def _build(what: str, folder: Path, compiler: Sequence[str], flags: Sequence[str
     command = shlex.join(compiler)
     if compiler == ["zig"]:
         script = folder / "zig-cc"
-        script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m ziglang cc -mcpu=baseline "$@"\n')
+        script.write_text(
+            f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m ziglang cc -mcpu=baseline "$@"\n'
+        )
         script.chmod(0o755)
         command = str(script)
     linked = "-bundle -undefined dynamic_lookup" if sys.platform == "darwin" else "-shared"

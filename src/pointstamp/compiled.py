@@ -93,7 +93,7 @@ class CoreFinder:
 
 
 class KernelFinder:
-    """Finds the kernels, which are compiled or not there at all; reads their sources when it is first asked."""
+    """Finds the kernels, compiled or not at all; reads their sources when it is first asked."""
 
     def __init__(self) -> None:
         self._names = {f"pointstamp.arrow.{name}" for name in KERNELS}

@@ -160,8 +160,9 @@ cdef int64_t _take_texts(
     for row in range(rows):
         begin = _begin(view, at[row])
         size = _begin(view, at[row] + 1) - begin
-        memcpy(data + end, view.values + begin, size)
-        end += size
+        if size > 0:
+            memcpy(data + end, view.values + begin, size)
+            end += size
         if view.kind == NARROW:
             (<int32_t *>offsets)[row + 1] = <int32_t>end
         else:
@@ -171,8 +172,40 @@ cdef int64_t _take_texts(
 
 def taken(column, cnp.ndarray at):
     """Some values of a column, or all in another order; None of a type that is not worked on here."""
-    return taken_together([(column, at)], None if isinstance(column, np.ndarray) else column.type)
+    cdef cnp.ndarray values, made
+    cdef cnp.npy_intp rows
+    cdef int width
+    cdef const uint8_t *first
+    cdef uint8_t *out
+    cdef const int64_t *places
+    if not isinstance(column, np.ndarray):
+        return taken_together([(column, at)], column.type)
+    values = column
+    width = <int>cnp.PyArray_ITEMSIZE(values)
+    rows = rows_of(at)
+    first = <const uint8_t *>data_of(values, width)
+    places = <const int64_t *>data_of(at, 8)
+    if cnp.PyArray_ISNUMBER(values):
+        made = cnp.PyArray_EMPTY(1, &rows, cnp.PyArray_TYPE(values), 0)
+    else:
+        made = np.empty(rows, values.dtype)
+    out = <uint8_t *>cnp.PyArray_DATA(made)
+    if rows > ALONE_ROWS_MAX:
+        with nogil:
+            _take_fixed(first, width, places, rows, out)
+    else:
+        _take_fixed(first, width, places, rows, out)
+    return made
 
+
+cdef cnp.ndarray _bitmap(Py_ssize_t rows):
+    cdef cnp.npy_intp size = (rows + 7) // 8
+    return cnp.PyArray_ZEROS(1, &size, cnp.NPY_UINT8, 0)
+
+
+cdef cnp.ndarray _bytes(Py_ssize_t size):
+    cdef cnp.npy_intp shape = size
+    return cnp.PyArray_EMPTY(1, &shape, cnp.NPY_UINT8, 0)
 
 
 def taken_together(parts, kind):
@@ -205,17 +238,17 @@ def taken_together(parts, kind):
         return None
     validity = None
     if has_nulls:
-        validity = np.zeros((rows + 7) // 8, np.uint8)
+        validity = _bitmap(rows)
         bits = <uint8_t *>cnp.PyArray_DATA(validity)
     if first.kind == FIXED:
-        made = np.empty(rows, parts[0][0].dtype) if is_numpy else np.empty(rows * first.width, np.uint8)
+        made = np.empty(rows, parts[0][0].dtype) if is_numpy else _bytes(rows * first.width)
         ends = NULL
     elif first.kind == BITS:
-        made = np.zeros((rows + 7) // 8, np.uint8)
+        made = _bitmap(rows)
         ends = NULL
     else:
-        made = np.empty(size, np.uint8)
-        offsets = np.empty((rows + 1) * first.width, np.uint8)
+        made = _bytes(size)
+        offsets = _bytes((rows + 1) * first.width)
         ends = <uint8_t *>cnp.PyArray_DATA(offsets)
         memset(ends, 0, first.width)
     out = <uint8_t *>cnp.PyArray_DATA(made)
@@ -251,6 +284,109 @@ cdef int64_t _take(
     elif rows:
         return _take_texts(view, at, rows, ends + begin * view.width, out, size)
     return size
+
+
+cdef int64_t _merge(
+    const View *one, const View *other, const int64_t *at, Py_ssize_t rows, uint8_t *out, uint8_t *ends, uint8_t *bits,
+    Py_ssize_t *nulls,
+) noexcept nogil:
+    """Take rows of two columns, whose positions count on."""
+    cdef Py_ssize_t row, ones = one.rows
+    cdef int64_t place, end = 0
+    cdef int width = one.width
+    if one.kind == FIXED:
+        if width == 8:
+            for row in range(rows):
+                place = at[row]
+                (<uint64_t *>out)[row] = (
+                    (<const uint64_t *>one.values)[place] if place < ones
+                    else (<const uint64_t *>other.values)[place - ones]
+                )
+        else:
+            for row in range(rows):
+                place = at[row]
+                memcpy(
+                    out + width * row,
+                    one.values + width * place if place < ones else other.values + width * (place - ones),
+                    width,
+                )
+    else:
+        for row in range(rows):
+            place = at[row]
+            if place < ones:
+                end = _one_more(one, place, row, out, ends, end)
+            else:
+                end = _one_more(other, place - ones, row, out, ends, end)
+    if bits != NULL:
+        for row in range(rows):
+            place = at[row]
+            if place < ones:
+                nulls[0] += _take_bits(one.validity, one.bit, &place, 1, bits, row)
+            else:
+                place -= ones
+                nulls[0] += _take_bits(other.validity, other.bit, &place, 1, bits, row)
+    return end
+
+
+cdef inline int64_t _one_more(
+    const View *view, int64_t place, Py_ssize_t row, uint8_t *out, uint8_t *ends, int64_t end
+) noexcept nogil:
+    if view.kind == BITS:
+        _take_bits(view.values, view.bit, &place, 1, out, row)
+        return end
+    return _take_texts(view, &place, 1, ends + row * view.width, out, end)
+
+
+def taken_of_both(one, other, cnp.ndarray at, kind):
+    """Some values of two columns of a type; positions in the second one count on from those in the first.
+
+    None of a type that is not worked on here, or of texts that are more than one array can hold.
+    """
+    cdef View a, b
+    cdef Py_ssize_t rows = rows_of(at), nulls = 0, each
+    cdef const int64_t *places = <const int64_t *>data_of(at, 8)
+    cdef bint is_numpy = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
+    cdef int64_t size
+    cdef cnp.ndarray made, offsets
+    cdef uint8_t *ends = NULL
+    cdef uint8_t *bits = NULL
+    cdef uint8_t *out
+    if not _view(one, &a) or not _view(other, &b):
+        return None
+    assert a.kind == b.kind and a.width == b.width
+    validity = None
+    if a.validity != NULL or b.validity != NULL:
+        validity = _bitmap(rows)
+        bits = <uint8_t *>cnp.PyArray_DATA(validity)
+    if a.kind == FIXED:
+        made = np.empty(rows, one.dtype) if is_numpy else _bytes(rows * a.width)
+    elif a.kind == BITS:
+        made = _bitmap(rows)
+    else:
+        size = 0
+        for each in range(rows):
+            if places[each] < a.rows:
+                size += _begin(&a, places[each] + 1) - _begin(&a, places[each])
+            else:
+                size += _begin(&b, places[each] - a.rows + 1) - _begin(&b, places[each] - a.rows)
+        if a.kind == NARROW and size > 0x7FFFFFFF:
+            return None
+        made = _bytes(size)
+        offsets = _bytes((rows + 1) * a.width)
+        ends = <uint8_t *>cnp.PyArray_DATA(offsets)
+        memset(ends, 0, a.width)
+    out = <uint8_t *>cnp.PyArray_DATA(made)
+    if rows > ALONE_ROWS_MAX:
+        with nogil:
+            _merge(&a, &b, places, rows, out, ends, bits, &nulls)
+    else:
+        _merge(&a, &b, places, rows, out, ends, bits, &nulls)
+    if is_numpy:
+        return made
+    buffers = [None if validity is None else pa.py_buffer(validity), pa.py_buffer(made)]
+    if ends != NULL:
+        buffers.insert(1, pa.py_buffer(offsets))
+    return pa.Array.from_buffers(kind, rows, buffers, nulls)
 
 
 # Comparing rows.

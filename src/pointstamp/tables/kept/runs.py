@@ -15,6 +15,7 @@ Invariant: the sum of all runs is the sum of all changes; runs stand from the ol
 """
 
 from collections.abc import Iterator
+from functools import reduce
 from typing import Final
 
 from pointstamp.rows.mixing import Hashes
@@ -127,7 +128,7 @@ class Runs:
         """Make one run of all small changes."""
         recent, self._recent = self._recent.runs, RecentChanges()
         if recent:
-            run = recent[0] if len(recent) == 1 else merged(*recent)
+            run = reduce(merged, recent)
             if len(run):
                 self._add(run)
 

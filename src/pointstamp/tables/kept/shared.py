@@ -11,6 +11,7 @@ Invariant: the sum of ``runs`` and of ``later`` is the sum of all changes to whi
 """
 
 from collections.abc import Iterable
+from functools import reduce
 from typing import Final
 
 import pyarrow as pa
@@ -57,7 +58,7 @@ class Kept:
         """How many rows there are: exactly where they are few, and else some may be counted twice."""
         stored = len(self)
         runs = [run for run in (*self.runs, *self.later) if len(run)]
-        return len(merged(*runs)) if len(runs) > 1 and stored <= COUNTED_ROWS_MAX else stored
+        return len(reduce(merged, runs)) if len(runs) > 1 and stored <= COUNTED_ROWS_MAX else stored
 
     @property
     def size_bytes(self) -> int:
