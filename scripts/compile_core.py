@@ -50,7 +50,7 @@ SANITIZED: Final = (
 def main(given: Sequence[str]) -> int:
     """Compile, unless it is done; say where that is not possible."""
     if given[:1] == ["--check-compiler"]:
-        return 0 if _compiler() else 1
+        return 0 if has_compiler() else 1
     if given[:1] == ["--sanitized"]:
         return _made("kernels", Path(given[1]), SANITIZED)
     wanted = ["kernels"] if os.environ.get("POINTSTAMP_CORE") == "python" else ["kernels", "core"]
@@ -99,6 +99,11 @@ def _made(what: str, place: Path | None, flags: Sequence[str] = ()) -> int:
         print(ADVICE.format(problem=f"compiling the {what} failed. {error}", python=sys.executable), end="")
         return 1
     return 0
+
+
+def has_compiler() -> bool:
+    """Whether there is a compiler: the system's, or that of ziglang."""
+    return _compiler() is not None
 
 
 def _wanted_compiler() -> list[str]:
