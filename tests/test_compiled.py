@@ -121,7 +121,8 @@ def test_without_a_compiler_setup_says_what_to_do_and_stops(copied: Path, tmp_pa
     scripts = shutil.copytree(SCRIPTS, tmp_path / "scripts")
     environment = {**os.environ, "CC": str(tmp_path / "no compiler"), VARIABLE: "python"}
     hidden = "import sys; sys.modules['ziglang'] = None; import runpy; "
-    run = f"sys.argv = ['compile_core']; runpy.run_path({str(scripts / 'compile_core.py')!r}, run_name='__main__')"
+    script = str(Path(scripts) / "compile_core.py")
+    run = f"sys.argv = ['compile_core']; runpy.run_path({script!r}, run_name='__main__')"
     command = [sys.executable, "-c", hidden + run]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1

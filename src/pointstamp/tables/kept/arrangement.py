@@ -157,7 +157,7 @@ class Arrangement:
         bounds = np.full(len(firsts), np.iinfo(np.uint64).max, np.uint64)
         is_all = np.ones(len(firsts), np.bool_)
         parts: list[tuple[Positions, Run, Positions]] = []
-        for own in self._kept.having(self._reader, hashes):
+        for own in self._runs:
             found, begins, ends = own.ranges(hashes)
             if not len(found):
                 continue
@@ -213,7 +213,7 @@ class Arrangement:
         self, theirs: Sequence[KeptColumn], hashes: Hashes, order: Positions | None
     ) -> Iterator[tuple[Positions, Run, Positions]]:
         """The rows of keys whose hashes are given in order; ``order`` says where in the batch each stands."""
-        for run in self._kept.having(self._reader, hashes):
+        for run in self._runs:
             which, positions = run.matching(hashes, theirs, order)
             if len(which):
                 yield which, run, positions

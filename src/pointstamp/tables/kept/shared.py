@@ -17,7 +17,6 @@ from typing import Final
 import pyarrow as pa
 
 from pointstamp.errors import FlowError
-from pointstamp.rows.mixing import Hashes
 from pointstamp.state.memory import MemoryBudget
 from pointstamp.tables.kept.run import Run, merged, run_of
 from pointstamp.tables.kept.run_file import mapped_run
@@ -112,11 +111,6 @@ class Kept:
         """The runs that a reader sees."""
         self._check_loaded()
         return [*self.runs, *self._later_of(reader)]
-
-    def having(self, reader: int, hashes: Hashes) -> list[Run]:
-        """The runs that a reader sees and that may have keys with these hashes."""
-        self._check_loaded()
-        return [*self.runs.having(hashes), *self._later_of(reader)]
 
     def _later_of(self, reader: int) -> list[Run]:
         """The changes that one reader has read and another has not."""
