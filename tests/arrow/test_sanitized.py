@@ -1,10 +1,11 @@
-"""The tests of the kernels once more, with kernels that AddressSanitizer and UndefinedBehaviorSanitizer watch.
+"""The tests of the kernels once more, watched by AddressSanitizer and UndefinedBehaviorSanitizer.
 
 Only this can find a read or a write beside an array that changes no answer, and arithmetic that C leaves
 undefined.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,8 @@ TESTS = ("tests/arrow/test_columns.py", "tests/arrow/test_runs.py", "tests/rows/
 
 def _library(name: str) -> str | None:
     """A library of the compiler's; None where it has none, as on macOS."""
-    said = subprocess.run(["cc", f"-print-file-name={name}"], capture_output=True, text=True, check=False)
+    command = [shutil.which("cc") or "cc", f"-print-file-name={name}"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
     found = Path(said.stdout.strip())
     return str(found.resolve()) if found.is_absolute() else None
 
