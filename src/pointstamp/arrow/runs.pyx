@@ -28,6 +28,8 @@ cdef enum:
     INSERTED_ROWS_MAX = 24
     # The counts of so many parts stay in the nearest cache.
     PART_BITS_MAX = 11
+    # The places to which the rows of so many parts go stay in the cache of addresses.
+    FIRST_BITS_MAX = 10
     # So far ahead of its use a place is fetched.
     AHEAD = 12
 
@@ -93,6 +95,56 @@ cdef void _sort(Placed *rows, Placed *spare, Py_ssize_t count) noexcept nogil:
         begin = begins[each]
 
 
+cdef void _place(const uint64_t *words, Placed *rows, Placed *spare, Py_ssize_t count) noexcept nogil:
+    """Sort rows by their words: the first pass reads the words as they are, and puts each row into its part."""
+    cdef Py_ssize_t row, part, begin = 0
+    cdef uint64_t least, most, word
+    cdef int bits, wanted, shift
+    cdef Py_ssize_t begins[(1 << FIRST_BITS_MAX) + 1]
+    cdef bint is_sorted = True
+    if count > 0:
+        least = most = words[0]
+    for row in range(1, count):
+        word = words[row]
+        if word < words[row - 1]:
+            is_sorted = False
+        if word < least:
+            least = word
+        if word > most:
+            most = word
+    if is_sorted or count <= INSERTED_ROWS_MAX:
+        for row in range(count):
+            rows[row].word = words[row]
+            rows[row].at = row
+        if not is_sorted:
+            _sort(rows, spare, count)
+        return
+    bits = POINTSTAMP_BITS(most - least)
+    wanted = POINTSTAMP_BITS(<uint64_t>count) - 2
+    if wanted > FIRST_BITS_MAX:
+        wanted = FIRST_BITS_MAX
+    if wanted > bits:
+        wanted = bits
+    shift = bits - wanted
+    for part in range((1 << wanted) + 1):
+        begins[part] = 0
+    for row in range(count):
+        begins[((words[row] - least) >> shift) + 1] += 1
+    for part in range(1 << wanted):
+        begins[part + 1] += begins[part]
+    for row in range(count):
+        part = <Py_ssize_t>((words[row] - least) >> shift)
+        rows[begins[part]].word = words[row]
+        rows[begins[part]].at = row
+        begins[part] += 1
+    if shift == 0:
+        return
+    for part in range(1 << wanted):
+        if begins[part] - begin > 1:
+            _sort(rows + begin, spare, begins[part] - begin)
+        begin = begins[part]
+
+
 cdef Py_ssize_t _sort_rest(
     Placed *rows, Placed *spare, uint8_t *is_tie, Py_ssize_t count, const uint64_t **words, int number
 ) noexcept nogil:
@@ -155,10 +207,7 @@ cdef Py_ssize_t _in_order(
     const uint64_t **words, int number, Placed *rows, uint8_t *is_tie, int64_t *out, Py_ssize_t count
 ) noexcept nogil:
     cdef Py_ssize_t row, ties
-    for row in range(count):
-        rows[row].word = words[0][row]
-        rows[row].at = row
-    _sort(rows, rows + count, count)
+    _place(words[0], rows, rows + count, count)
     ties = _sort_rest(rows, rows + count, is_tie, count, words, number)
     for row in range(count):
         out[row] = rows[row].at
