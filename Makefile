@@ -54,6 +54,7 @@ test-resolution: tested-with setup
 	$(UV) venv --quiet --clear --python .venv/bin/python .venv-$(RESOLUTION)
 	$(UV) pip install --quiet --python .venv-$(RESOLUTION)/bin/python --resolution $(RESOLUTION) \
 		--editable ".[spark,connect,delta,kafka,sql,postgres,s3,hdfs,azure,gcs,iceberg,otel]" --editable models --group dev
+	.venv-$(RESOLUTION)/bin/python scripts/compile_core.py
 	.venv-$(RESOLUTION)/bin/python scripts/test.py
 
 docs: setup
@@ -92,6 +93,7 @@ lock: setup
 	$(COMPILE) --upgrade requirements/uv.in -o requirements/uv.txt
 	$(COMPILE) --upgrade requirements/spark-of-delta.in -o requirements/spark-of-delta.txt
 	$(COMPILE) --upgrade requirements/tpcds.in -o requirements/tpcds.txt
+	$(COMPILE) --upgrade requirements/compiler.in -o requirements/compiler.txt
 
 clean:
 	rm -rf .jars .servers .venv .venv-* .uv site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pointstamp.arrow.runs import expanded
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.selecting import check_columns
 from pointstamp.expressions.tree import Expression, lit
@@ -36,7 +37,7 @@ from pointstamp.tables.kept.arrangement import Arrangement
 from pointstamp.tables.kept.columns import KeptColumn, as_batch, taken, together
 from pointstamp.tables.kept.groups import Grouped
 from pointstamp.tables.kept.ordering import Ordered, ordering, ranks
-from pointstamp.tables.kept.run import Run, expanded, run_of, run_of_words
+from pointstamp.tables.kept.run import Run, run_of, run_of_words
 from pointstamp.tables.kept.run_keys import groups_of
 from pointstamp.tables.kept.summed import SummedRows
 from pointstamp.tables.kept.weights import DIFF, with_weights
