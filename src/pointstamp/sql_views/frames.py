@@ -20,20 +20,22 @@ def views(
     views: "Mapping[str, DataFrame | str]",
     /,
     *,
-    inputs: "Mapping[str, DataFrame] | None" = None,
+    inputs: "Mapping[str, Any] | None" = None,
     changes: Changes | None = None,
     name: str = "views",
 ) -> Dataflow:
     """Return a flow that keeps PySpark DataFrames and Spark SQL texts up to date.
 
     Each view is an output of its name. The inputs are the tables that the views read, by name: temporary
-    views, tables of a catalog, and paths. Spark analyzes the queries; names, types and the meaning of
-    expressions are Spark's, under the settings that the session has now.
+    views, tables of a catalog, and paths. ``start`` and ``run`` find them by themselves: Delta and Iceberg
+    tables with their changes, folders of files, streams, published views. Spark analyzes the queries; names,
+    types and the meaning of expressions are Spark's, under the settings that the session has now.
 
     Args:
         spark: the session (classic) in which the texts and the DataFrames have their tables.
         views: DataFrames or texts in Spark's SQL, by the name of the view.
-        inputs: DataFrames by name, for tables that have none (``createDataFrame`` without a temporary view).
+        inputs: by the name of a table, a source or a streaming DataFrame that has its rows; or a DataFrame
+            that names a table without a name (``createDataFrame`` without a temporary view).
         changes: how the rows of an input change its table; default: rows are added. A text names the column
             of weights (1 inserts a row, -1 deletes it). A mapping has one of ``{"weight": column}``,
             ``{"operation": column}`` ("insert", "delete", ...), and
@@ -55,6 +57,7 @@ def views(
     for output, node in flow.plan.named(NodeKind.OUTPUT).items():
         node.settings = found.settings
         node.notes = tuple(found.notes.get(output, ()))
+    flow.known_inputs = found.followed
     return flow
 
 

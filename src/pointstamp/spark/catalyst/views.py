@@ -8,7 +8,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from pointstamp.errors import FlowError, SqlError
-from pointstamp.plan.logical import LogicalOperator
+from pointstamp.plan.logical import LogicalOperator, Scan, walk
+from pointstamp.spark.catalyst.followed import FollowedInput
 from pointstamp.spark.catalyst.leaves import Leaves
 from pointstamp.spark.catalyst.operators import PlanTranslator
 from pointstamp.spark.catalyst.rules import CatalystRules, analyzed_plan
@@ -25,6 +26,8 @@ class LogicalViews:
     session: SessionSettings
     settings: Mapping[str, str]
     """The settings by their names in Spark, which a restart must have."""
+    followed: Mapping[str, FollowedInput]
+    """How the input of each name is read."""
 
 
 def logical_views(
@@ -54,7 +57,11 @@ def logical_views(
         outputs[name] = made.operator
         notes[name] = made.notes
     leaves.check_unused()
-    return LogicalViews(outputs, notes, session, _settings(session))
+    followed = {name: leaf.followed for name, leaf in leaves.found.items()}
+    for name, operator in outputs.items():
+        read = dict.fromkeys(each.input for each in walk([operator]) if isinstance(each, Scan))
+        notes[name] = (*notes[name], *(f"input {each}: {followed[each].told}" for each in read))
+    return LogicalViews(outputs, notes, session, _settings(session), followed)
 
 
 def _settings(session: SessionSettings) -> dict[str, str]:
