@@ -90,7 +90,7 @@ if TYPE_CHECKING:
     from pointstamp.sources.port import Part, Source, Unit, Watch
     from pointstamp.sources.published import published
     from pointstamp.spark.catalog_sink import CatalogSink, catalog
-    from pointstamp.sql_views.frames import views
+    from pointstamp.sql_views.frames import explain_views, views
     from pointstamp.sql_views.sql import sql
     from pointstamp.sql_views.view import view
     from pointstamp.state import saved
@@ -198,6 +198,7 @@ _HOMES = {
     "dense_rank": "tables.in_order",
     "duration": "expressions.functions",
     "event_time": "flow.event_epochs",
+    "explain_views": "sql_views.frames",
     "files": "sources.files",
     "first": "reduce.asking",
     "first_value": "tables.in_order",
@@ -329,6 +330,7 @@ __all__ = [
     "dense_rank",
     "duration",
     "event_time",
+    "explain_views",
     "files",
     "first",
     "first_value",

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pointstamp.cli.demo import _flow, _Story
+from pointstamp.cli.demo_components import _flow, _Story
 from pointstamp.cli.demo_graph import Arrivals, Labels, differences
 from pointstamp.cli.main import main
 
@@ -99,7 +99,7 @@ def test_before_the_crash_some_files_are_allowed_and_never_all(files: int, arriv
 def test_the_demo_kills_a_worker_goes_on_and_agrees_with_scipy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = [sys.executable, "-m", "pointstamp.cli.main", "demo"]
+    command = [sys.executable, "-m", "pointstamp.cli.main", "demo", "graph"]
     options = ["--edges", "20000", "--epochs", "8", "--every", "0.02", "--output", str(tmp_path / "demo")]
     ran = subprocess.run([*command, *options], capture_output=True, text=True, timeout=600, check=False)
     assert ran.returncode == 0, ran.stderr
@@ -117,5 +117,6 @@ def test_a_folder_that_is_not_empty_is_refused_before_spark_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "mine").touch()
-    assert main(["demo", "--output", str(tmp_path)]) == 2
-    assert "is not empty" in capsys.readouterr().err
+    for demo in (["demo"], ["demo", "graph"]):
+        assert main([*demo, "--output", str(tmp_path)]) == 2
+        assert "is not empty" in capsys.readouterr().err

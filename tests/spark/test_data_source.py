@@ -89,7 +89,7 @@ def test_a_checkpoint_is_read_as_tables(spark: SparkSession, tmp_path: Path) -> 
 def test_a_stream_takes_each_epoch_once(spark: SparkSession, tmp_path: Path) -> None:
     out = published(tmp_path, EPOCHS)
     for _ in range(2):  # the second time there is nothing new
-        stream = spark.readStream.format("pointstamp").option("output", "totals").load(str(out))
+        stream = spark.readStream.format("pointstamp").load(str(out), output="totals", changes=True)
         writer = stream.writeStream.option("checkpointLocation", str(tmp_path / "offsets"))
         query = writer.trigger(availableNow=True).start(str(tmp_path / "copy"), format="parquet")
         assert query.awaitTermination(100)

@@ -515,7 +515,9 @@ class Dataflow:
 
         _check_dashboard(self.name, dashboard, dashboard_token)
         data = given_inputs(self.plan, self.start, inputs, streams)
-        data |= {name: each.to_follow() for name, each in self._not_given(data).items()}
+        data |= self._followed(
+            spark, data, checkpoint=absolute_place(checkpoint), available_now=available_now
+        )
         query = streaming.start(
             _in_session_zone(self.plan, spark),
             spark,
@@ -600,6 +602,18 @@ class Dataflow:
                 f"was given {type(folder).__name__}. For a sink, use start(..., available_now=True)."
             )
         return folder
+
+    def _followed(
+        self,
+        spark: "SparkSession",
+        data: Mapping[str, Any],
+        *,
+        checkpoint: str,
+        available_now: bool,
+    ) -> dict[str, Any]:
+        """What a query on Spark reads of the inputs that are not given."""
+        del spark, checkpoint, available_now
+        return {name: each.to_follow() for name, each in self._not_given(data).items()}
 
     def _not_given(self, data: Mapping[str, Any]) -> "dict[str, KnownInput]":
         names = self.plan.named(NodeKind.INPUT)

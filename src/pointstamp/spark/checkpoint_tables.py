@@ -65,7 +65,7 @@ def checkpoint_rows(path: str, table: str) -> pa.Table:
         elif isinstance(entry, JournalSummary):
             inputs.update(entry.positions)
             last_tick, complete_to = entry.last_tick, entry.open_from
-    ledger = Ledger(journal, dict.fromkeys(inputs, _Unread()))
+    ledger = Ledger(journal, dict.fromkeys(inputs, UnreadSource()))
     return pa.Table.from_pylist(_rows(table, ledger, last_tick, complete_to), CHECKPOINT_TABLES[table])
 
 
@@ -103,7 +103,7 @@ def _rows(table: str, ledger: Ledger, last_tick: int, complete_to: int) -> list[
     ]
 
 
-class _Unread(SourceBase):
+class UnreadSource(SourceBase):
     """Stands for each source of a journal that is only looked at."""
 
     units_per_tick: int | None = None

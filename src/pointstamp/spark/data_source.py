@@ -9,8 +9,8 @@
 | ``after`` | of changes and streams: the epoch after which they begin |
 | ``show`` | ``outputs``: what is published; ``operators``, ``commits``, ``inputs``: what a checkpoint says |
 
-A stream is the changes, an epoch is taken completely or not at all. A read sees one moment: the epoch that is
-the last when Spark plans it. The rows of a table are added up by one task.
+A stream of a table reads its changes; an epoch is taken completely or not at all. A read sees one moment:
+the epoch that is the last when Spark plans it. The rows of a table are added up by one task.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,6 +29,8 @@ from pointstamp.spark.checkpoint_tables import CHECKPOINT_TABLES, checkpoint_row
 from pointstamp.tables.kept.value import is_changes
 
 _OPTIONS: Final = ("path", "output", "asOf", "changes", "after", "show")
+_OF_CATALOG: Final = ("location", "serialization.format")
+"""Options that Spark adds to the tables of a catalog."""
 _OUTPUTS: Final = pa.schema(
     [
         pa.field("output", pa.string()),
@@ -58,7 +60,7 @@ class _Asked:
         given: dict[str, str] = {}
         for name, value in options.items():
             if name.lower() not in known:
-                if name.lower() in ("serialization.format",):  # Spark adds it to tables of a catalog
+                if name.lower() in _OF_CATALOG:
                     continue
                 raise FlowError(
                     f"format 'pointstamp': unknown option '{name}'. The options are {', '.join(_OPTIONS)}."
@@ -81,7 +83,7 @@ class _Asked:
         )
 
 
-class PointstampSource(DataSource):
+class PointstampSource(DataSource):  # type: ignore[misc]  # pyspark's classes are not typed
     """A data source of published output and checkpoints."""
 
     @classmethod
@@ -106,18 +108,23 @@ class PointstampSource(DataSource):
             raise FlowError(
                 "format 'pointstamp': a stream reads changes, and has no asOf and no show. Leave them out."
             )
+        if not asked.changes and _is_table(asked):
+            raise FlowError(
+                f"format 'pointstamp': output '{_output(asked)}' is a table, and a stream reads its changes. "
+                "Set option changes to true."
+            )
         return _StreamReader(asked)
 
 
 @dataclass(frozen=True)
-class _Epochs(InputPartition):  # type: ignore[misc]  # pyspark's class is not typed
+class _Epochs(InputPartition):  # type: ignore[misc]  # pyspark's classes are not typed
     """The epochs after one, up to another."""
 
     after: int
     through: int
 
 
-class _Reader(DataSourceReader):
+class _Reader(DataSourceReader):  # type: ignore[misc]  # as above
     """Reads what is published at the moment of planning."""
 
     def __init__(self, asked: _Asked) -> None:
@@ -146,7 +153,7 @@ class _Reader(DataSourceReader):
         return iter(rows.select(_columns(asked).names).combine_chunks().to_batches())
 
 
-class _StreamReader(DataSourceStreamReader):
+class _StreamReader(DataSourceStreamReader):  # type: ignore[misc]  # as above
     """Reads epochs as they are published."""
 
     def __init__(self, asked: _Asked) -> None:
@@ -156,7 +163,7 @@ class _StreamReader(DataSourceStreamReader):
         """Return the epoch after which the stream begins."""
         return {"epoch": self._asked.after}
 
-    def latestOffset(self) -> dict[str, int]:  # type: ignore[override]  # noqa: N802 - as Spark 4.1 has it
+    def latestOffset(self) -> dict[str, int]:  # noqa: N802 - as Spark 4.1 has it
         """Return the last published epoch."""
         return {"epoch": max(self._asked.after, _published(self._asked).epochs_through)}
 
@@ -168,7 +175,7 @@ class _StreamReader(DataSourceStreamReader):
         """Return the changes of some epochs."""
         assert isinstance(partition, _Epochs)
         rows = _changes(self._asked, partition)
-        return iter(rows.select(_columns(self._asked, stream=True).names).combine_chunks().to_batches())
+        return iter(rows.select(_columns(self._asked).names).combine_chunks().to_batches())
 
 
 def _changes(asked: _Asked, epochs: _Epochs) -> pa.Table:
@@ -177,13 +184,13 @@ def _changes(asked: _Asked, epochs: _Epochs) -> pa.Table:
     return rows.filter(pc.less_equal(rows["epoch"], epochs.through))
 
 
-def _columns(asked: _Asked, *, stream: bool = False) -> pa.Schema:
+def _columns(asked: _Asked) -> pa.Schema:
     if asked.show == "outputs":
         return _OUTPUTS
     if asked.show is not None:
         return CHECKPOINT_TABLES[asked.show]
     schema = _published(asked).outputs[_output(asked)].schema
-    if asked.changes or stream or not is_changes(schema):
+    if asked.changes or not is_changes(schema):
         return schema
     return pa.schema(list(schema)[1:-1])
 

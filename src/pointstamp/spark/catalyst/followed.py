@@ -97,12 +97,30 @@ def follow(spark: SparkSession, name: str, leaf: Any) -> FollowedInput:  # noqa:
     if kind.startswith("DataSourceV2"):
         table = leaf.table()
         class_name = str(table.getClass().getName())
-        if class_name.startswith("org.apache.iceberg."):
+        if _is_iceberg(table):
             return _iceberg(spark, name, leaf, read)
         if class_name.endswith("PythonTable") or "PythonDataSourceV2" in class_name:
             return _published(name, leaf, read)
         return _unknown(name, f"table of {class_name.rpartition('.')[2]}", read)
     return _unknown(name, kind, read)
+
+
+def fresh_frame(spark: SparkSession, plan: Any) -> DataFrame:  # noqa: ANN401 - a plan of the JVM
+    """Return a DataFrame of a plan that reads its tables as they are now, without what Spark has cached."""
+    leaves = plan.collectLeaves()
+    for leaf in (leaves.apply(place) for place in range(leaves.size())):
+        kind = str(leaf.getClass().getSimpleName())
+        if kind == "LogicalRelation" and str(leaf.relation().getClass().getName()).endswith(
+            ".HadoopFsRelation"
+        ):
+            leaf.relation().location().refresh()
+        elif kind.startswith("DataSourceV2") and _is_iceberg(leaf.table()):
+            leaf.table().table().refresh()
+    return _frame(spark, plan)
+
+
+def _is_iceberg(table: Any) -> bool:  # noqa: ANN401 - of the JVM
+    return str(table.getClass().getName()).startswith("org.apache.iceberg.")
 
 
 def _frame(spark: SparkSession, leaf: Any) -> DataFrame:  # noqa: ANN401 - a plan of the JVM

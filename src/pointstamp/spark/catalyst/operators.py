@@ -77,7 +77,7 @@ class PlanTranslator:
 
     def view(self, analyzed: Any, name: str) -> TranslatedView:  # noqa: ANN401 - a plan of the JVM
         """Return the logical plan of a view; SqlError names what it cannot have."""
-        schema = _output_schema(analyzed, name)
+        schema = output_schema(analyzed, name)
         self._plan = self._rules.prepare(analyzed)
         self._kept.append(self._plan)
         self._commons.clear()
@@ -456,7 +456,7 @@ def _like(operators: Any, operator: LogicalOperator, schema: pa.Schema) -> Logic
     return made
 
 
-def _output_schema(analyzed: Any, name: str) -> pa.Schema:  # noqa: ANN401 - a plan of the JVM
+def output_schema(analyzed: Any, name: str) -> pa.Schema:  # noqa: ANN401 - a plan of the JVM
     """Return the columns that Spark gives a view; SqlError if a name is there twice."""
     found = json.loads(analyzed.schema().json())
     names = [each["name"] for each in found["fields"]]
