@@ -112,8 +112,7 @@ class _Demo:
         try:
             say(
                 f"{self._workers} workers keep three views up to date: revenue (a DataFrame), loyal (SQL), "
-                "circle "
-                "(recursive SQL)\n"
+                "circle (recursive SQL)\n"
             )
             say(_line("step", "rows", "epoch", "refresh", "Spark", "revenue", "loyal", "circle"))
             started = monotonic()

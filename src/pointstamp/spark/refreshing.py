@@ -139,8 +139,7 @@ def refresh_inputs(
             raise FlowError(
                 f"input '{name}' is a streaming DataFrame, whose rows cannot be fixed for a view that is "
                 f"recomputed ('{next(iter(views))}'). Give a source such as ps.files, or define this view "
-                "with "
-                "refresh policy INCREMENTAL."
+                "with refresh policy INCREMENTAL."
             )
     sources: dict[str, Source] = {
         name: each for name, each in data.items() if not isinstance(each, DataFrame)
@@ -220,8 +219,7 @@ def _units(source: Source, position: Position) -> list[Unit]:
             if monotonic() > deadline:
                 raise FlowError(
                     f"{source.describe()} did not say what there is for {_LOOK_SECONDS_MAX:g} seconds. Wait "
-                    "until "
-                    "its files are written, and refresh again."
+                    "until its files are written, and refresh again."
                 )
             sleep(_LOOK_SECONDS)
     finally:

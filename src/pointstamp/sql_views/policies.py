@@ -6,9 +6,8 @@
 | ``AUTO`` | is kept up to date | is recomputed by Spark at each refresh, in the same commit |
 | ``FULL`` | is recomputed by Spark at each refresh | is recomputed by Spark at each refresh |
 
-Whether a view is incremental follows from its plan alone, so nothing changes from one refresh to the next,
-and
-``INCREMENTAL STRICT`` is ``INCREMENTAL``: a refresh that cannot be incremental is an error.
+Whether a view is incremental follows from its plan alone, so nothing changes from one refresh to the next.
+``INCREMENTAL STRICT`` is the same as ``INCREMENTAL``: a refresh that cannot be incremental is an error.
 """
 
 import re
@@ -30,7 +29,8 @@ _PIECE: Final = re.compile(
 _STATEMENT: Final = re.compile(
     r"\s*(?:explain\s+)?create\s+(?:or\s+(?:replace|refresh)\s+)?materialized\s+view\s+"
     r"(?:if\s+not\s+exists\s+)?(?P<name>(?:`(?:[^`]|``)+`|[\w$]+)(?:\.(?:`(?:[^`]|``)+`|[\w$]+))*)"
-    r"(?:\s+comment\s+'(?:[^'\\]|\\.)*'|\s+refresh\s+policy\s+(?P<policy>auto|incremental\s+strict|incremental|full))*"
+    r"(?:\s+comment\s+'(?:[^'\\]|\\.|'')*'"
+    r"|\s+refresh\s+policy\s+(?P<policy>auto|incremental\s+strict|incremental|full))*"
     r"\s+as\s+(?P<query>.+)",
     re.IGNORECASE | re.DOTALL,
 )
@@ -78,8 +78,7 @@ def declared_view(text: str) -> DeclaredView:
     if found is None:
         raise SqlError(
             f"'{' '.join(text.split())[:60]}' is not a materialized view. Write CREATE MATERIALIZED VIEW "
-            "name "
-            "[REFRESH POLICY policy] AS query."
+            "name [REFRESH POLICY policy] AS query."
         )
     name = re.findall(r"`(?:[^`]|``)+`|[\w$]+", found["name"])[-1]
     plain = name[1:-1].replace("``", "`") if name.startswith("`") else name
@@ -99,9 +98,9 @@ def statements(text: str) -> Iterator[str]:
             if now.strip():
                 yield now.strip()
             now = ""
-        elif not (piece.startswith(("--", "/*")) and len(piece) > 1):
-            now += piece
-        else:
+        elif piece.startswith("--") or (piece.startswith("/*") and not piece.startswith("/*+")):
             now += " "
+        else:  # hints, too
+            now += piece
     if now.strip():
         yield now.strip()
