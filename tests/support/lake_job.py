@@ -58,7 +58,7 @@ def session(home: Path, jars: str) -> SparkSession:
         "spark.sql.catalog.ice.warehouse": str(home / "ice"),
     }.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()  # type: ignore[no-any-return]
+    return builder.getOrCreate()
 
 
 def rows(frame: DataFrame) -> Counter[tuple[Any, ...]]:

@@ -3,20 +3,25 @@
 Each output is a table of the schema, at the place where the catalog would put it:
 
 - ``format="delta"``: a Delta table of the current rows (``DeltaSink``), one Delta version per commit;
-- ``format="pointstamp"``: published Parquet (``ParquetSink``), which Spark reads through the data source of
-  pointstamp. It needs no jar, and all outputs advance at once.
+- ``format="parquet"``: a folder of Parquet with the rows after an epoch, to which the entry of the catalog
+  moves after each commit. It needs no jar, and each commit costs the whole table, which the driver holds.
 
-The files are written and published by those sinks, and this one only makes the entries of the catalog, before
-the first commit. An entry is a name for a place, so a driver that dies in between loses nothing: the entry is
-made at the next start.
+Changes are staged and published by a sink of files: ``DeltaSink``, or ``ParquetSink`` beside the tables. That
+is the commit. The entries of the catalog are names for places, and follow it: a driver that dies in between
+loses nothing, because they are made, or moved, at the next start. A reader of Parquet has one moment, that of
+the place that it found; places that were left stay for an hour.
 """
 
+import re
+import secrets
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from time import monotonic
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from pointstamp.errors import FlowError, RecoveryError
 from pointstamp.sinks.delta import DeltaSink
@@ -32,12 +37,18 @@ from pointstamp.sinks.port import (
     complete_publisher,
     complete_sink,
 )
+from pointstamp.sinks.reading import published_now, read_published, read_table
+from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.places import absolute_place
+from pointstamp.storage.port import Storage
+from pointstamp.tables.kept.value import is_changes
 
-CatalogFormat: TypeAlias = Literal["delta", "pointstamp"]
+CatalogFormat: TypeAlias = Literal["delta", "parquet"]
 
-_FOLDER: Final = "_pointstamp_views"
-"""Where published Parquet of a schema is, below the place of the schema; one folder per query."""
+_FOLDER: Final = "_pointstamp"
+"""Where published changes are, below the place of the schema; one folder per query."""
+_KEEP_SECONDS: Final = 3600.0
+_VERSION: Final = re.compile(r"epoch-(\d{12})-[0-9a-f]+")
 
 
 def catalog(
@@ -51,7 +62,7 @@ def catalog(
     Args:
         schema: the schema (database), such as ``"gold"``; it must exist.
         format: ``"delta"`` (default), which needs Delta in the session and the package deltalake, or
-            ``"pointstamp"``, which needs neither.
+            ``"parquet"`` for small tables, which needs neither.
         path: where the tables are. Default: the place of the schema.
 
     Example:
@@ -110,7 +121,7 @@ class CatalogSink(SinkBase):
                 f"catalog '{self.schema}': the session has no Delta catalog, so it could not read the "
                 "tables. Set spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension and "
                 "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog, or use "
-                "format='pointstamp'."
+                "format='parquet'."
             )
 
     @property
@@ -123,9 +134,7 @@ class CatalogSink(SinkBase):
         return f"{_quoted(self.schema)}.{_quoted(output)}"
 
     def location(self, output: str) -> str:
-        """Return where the table of an output is."""
-        if isinstance(self.written, ParquetSink):
-            return self.written.path
+        """Return where the table of an output is, or, of Parquet, its versions are."""
         return f"{str(self.path).rstrip('/')}/{table_folder(output)}"
 
 
@@ -136,12 +145,15 @@ class CatalogPublisher(PublisherBase):
         self._sink = sink
         self._files = complete_publisher(sink._sink.publisher())  # noqa: SLF001 - its own sink
         self._is_registered = False
+        self._left: dict[str, float] = {}
+        """When this driver has first seen a file of a version."""
 
     def check_outputs(self, before: Collection[str]) -> bool | None:
         """Reject a name of the catalog that is another table."""
         for output in self._sink.outputs:
             known = _location_of(_session(), self._sink, output)
-            if known is not None and known != self._sink.location(output):
+            own = self._sink.location(output)
+            if known is not None and known != own and not known.startswith(f"{own}/"):
                 raise RecoveryError(
                     f"output '{output}': {self._sink.schema}.{output} exists already at '{known}', which is "
                     "not the table of this query. Drop it, or give the output another name."
@@ -161,32 +173,67 @@ class CatalogPublisher(PublisherBase):
     def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
         """Make a commit visible, and the tables with the first one that this driver publishes."""
         self._files.publish(number, epochs_through, staged)
-        self._register()
+        self._follow()
 
     def published_through(self) -> int | None:
         """The last epoch of the last commit that is visible."""
         reached = self._files.published_through()
         if reached is not None and reached >= 0:
-            self._register()  # the driver that published it may have died before it made the entries
+            self._follow()  # the driver that published it may have died before it made the entries
         return reached
 
     def discard(self, generation: int, keep: Collection[Staged]) -> None:
         """Remove what earlier generations have staged."""
         self._files.discard(generation, keep)
 
-    def _register(self) -> None:
-        if self._is_registered:
+    def _follow(self) -> None:
+        """Let the entries of the catalog name the tables as they are published."""
+        if self._sink.format == "parquet":
+            for output in self._sink.outputs:
+                self._move(output)
+        elif not self._is_registered:
+            for output in self._sink.outputs:
+                place = _literal(self._sink.location(output))
+                _session().sql(
+                    f"create table if not exists {self._sink.table(output)} using delta location {place}"
+                )
+            self._is_registered = True
+
+    def _move(self, output: str) -> None:
+        """Write the rows of an output after the last epoch to a new place, and let its entry name this."""
+        sink, spark = self._sink, _session()
+        assert isinstance(sink.written, ParquetSink)
+        found = published_now(sink.written.path, check_files=False)
+        before = _location_of(spark, sink, output)
+        version = None if before is None else _VERSION.fullmatch(before.rpartition("/")[2])
+        if version is not None and int(version[1]) >= found.epochs_through:
             return
-        spark = _session()
-        for output in self._sink.outputs:
-            place = self._sink.location(output).replace("'", "\\'")
-            if self._sink.format == "delta":
-                rest = f"using delta location '{place}'"
-            else:
-                name = output.replace("'", "\\'")
-                rest = f"using pointstamp options (path '{place}', output '{name}')"
-            spark.sql(f"create table if not exists {self._sink.table(output)} {rest}")
-        self._is_registered = True
+        name = f"epoch-{found.epochs_through:012d}-{secrets.token_hex(8)}"
+        rows = (
+            read_table(sink.written.path, output, as_of=found.epochs_through)
+            if is_changes(found.outputs[output].schema)
+            else read_published(sink.written.path, output)
+        )
+        content = pa.BufferOutputStream()
+        pq.write_table(rows, content)
+        storage = storage_at(sink.location(output))
+        storage.create(f"{name}/rows.parquet", content.getvalue().to_pybytes())
+        place, table = _literal(f"{sink.location(output)}/{name}"), sink.table(output)
+        if before is None:
+            spark.sql(f"create table {table} using parquet location {place}")
+        else:
+            spark.sql(f"alter table {table} set location {place}")
+            spark.catalog.refreshTable(table)
+        self._remove(storage, name)
+
+    def _remove(self, storage: Storage, name: str) -> None:
+        """Remove versions that were left, some time after they were."""
+        now = monotonic()
+        for path in storage.list("epoch-"):
+            left = self._left.setdefault(path, now)
+            if not path.startswith(f"{name}/") and now - left > _KEEP_SECONDS:
+                storage.delete(path)
+                del self._left[path]
 
 
 def _session() -> Any:  # noqa: ANN401 - a Spark session
@@ -212,10 +259,7 @@ def _location_of(spark: Any, sink: CatalogSink, output: str) -> str | None:  # n
     if not spark.catalog.tableExists(name):
         return None
     said = {row[0]: row[1] for row in spark.sql(f"describe table extended {name}").collect()}
-    if sink.format == "delta":
-        return _local(str(said.get("Location", "")))
-    options = str(said.get("Storage Properties", said.get("Table Properties", "")))
-    return sink.location(output) if sink.location(output) in options else options
+    return _local(str(said.get("Location", "")))
 
 
 def _local(address: str) -> str:
@@ -224,4 +268,8 @@ def _local(address: str) -> str:
 
 
 def _quoted(name: str) -> str:
-    return ".".join("`" + part.replace("`", "``") + "`" for part in [name])
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

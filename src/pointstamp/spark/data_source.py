@@ -29,8 +29,6 @@ from pointstamp.spark.checkpoint_tables import CHECKPOINT_TABLES, checkpoint_row
 from pointstamp.tables.kept.value import is_changes
 
 _OPTIONS: Final = ("path", "output", "asOf", "changes", "after", "show")
-_OF_CATALOG: Final = ("location", "serialization.format")
-"""Options that Spark adds to the tables of a catalog, besides those that begin with ``option.``."""
 _OUTPUTS: Final = pa.schema(
     [
         pa.field("output", pa.string()),
@@ -60,8 +58,6 @@ class _Asked:
         given: dict[str, str] = {}
         for name, value in options.items():
             if name.lower() not in known:
-                if name.lower() in _OF_CATALOG or name.lower().startswith("option."):
-                    continue
                 raise FlowError(
                     f"format 'pointstamp': unknown option '{name}'. The options are {', '.join(_OPTIONS)}."
                 )
