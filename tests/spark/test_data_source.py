@@ -155,3 +155,14 @@ def test_a_view_over_a_published_view_finds_it(spark: SparkSession, tmp_path: Pa
     assert query.awaitTermination(60)
     assert query.exception() is None
     assert rows(ps.read_table(tmp_path / "out2", "result")) == rows(totals.where("total > 10"))
+
+
+def test_a_view_over_published_rows_finds_them(spark: SparkSession, tmp_path: Path) -> None:
+    out = published(tmp_path, EPOCHS)
+    everything = spark.read.format("pointstamp").load(str(out), output="all")
+    flow = ps.view(everything.groupBy("city").count())
+    query = flow.start(
+        spark, checkpoint=tmp_path / "c2", output=tmp_path / "out2", in_driver=True, available_now=True
+    )
+    assert query.awaitTermination(60)
+    assert rows(ps.read_table(tmp_path / "out2", "result")) == rows(everything.groupBy("city").count())

@@ -113,7 +113,7 @@ class Dataflow:
             Table,
             is_optimized=optimize,
         )
-        self.known_inputs: Mapping[str, KnownInput] = {}
+        self._known_inputs: Mapping[str, KnownInput] = {}
         """Inputs that ``start`` and ``run`` on Spark find themselves, by name."""
         plan = self._record.builder.plan
         plan.broadcast = check_broadcast(broadcast, name)
@@ -541,6 +541,7 @@ class Dataflow:
             barrier=barrier,
             in_driver=in_driver,
         )
+        self._started(query)
         return _shown(query, dashboard, dashboard_token)
 
     def start_local(
@@ -615,9 +616,12 @@ class Dataflow:
         del spark, checkpoint, available_now
         return {name: each.to_follow() for name, each in self._not_given(data).items()}
 
+    def _started(self, query: "Query") -> None:
+        """Called with each query on Spark that was started."""
+
     def _not_given(self, data: Mapping[str, Any]) -> "dict[str, KnownInput]":
         names = self.plan.named(NodeKind.INPUT)
-        return {name: each for name, each in self.known_inputs.items() if name in names and name not in data}
+        return {name: each for name, each in self._known_inputs.items() if name in names and name not in data}
 
     def _judge(self) -> "Judge":
         from pointstamp.judge.online_process import JudgeProcess  # loaded by those who use it

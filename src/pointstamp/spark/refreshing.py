@@ -16,7 +16,7 @@ consistent:
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from time import monotonic, sleep
 from typing import Any, Final
@@ -127,8 +127,16 @@ def refresh_inputs(
     views: Mapping[str, RecomputedView],
     data: Mapping[str, Any],
     checkpoint: str,
+    took: dict[str, float],
 ) -> dict[str, Any]:
     """Return the inputs of one refresh, the rows of recomputed views among them.
+
+    Args:
+        spark: the session that recomputes.
+        views: the views to recompute.
+        data: the sources of the other inputs.
+        checkpoint: the checkpoint of the query, below which the rows are written.
+        took: is filled with the seconds of each recomputation, by the name of the view.
 
     Raises:
         FlowError: an input cannot be fixed at a moment, or inputs change faster than Spark recomputes.
@@ -147,13 +155,16 @@ def refresh_inputs(
     root = f"{spark_address(checkpoint)}/recomputed"
     logs: dict[str, Source] = {view.input: _log_of(root, view) for view in views.values()}
     static = {name: UnreadSource() for name in data if name not in sources}
-    positions = _positions(checkpoint, {**static, **sources, **logs})
+    positions, needed = _taken(checkpoint, {**static, **sources, **logs})
     others = {name: each for view in views.values() for name, each in view.reads.items()}
+    folders = {view.name: f"{root}/{folder_name(view.name)}" for view in views.values()}
+    for folder in folders.values():
+        _forget(folder, needed)
     for attempt in range(_TRIES_MAX):
         before = _found(sources, positions), _found(others, {})
         name = f"{_number(positions, logs):012d}-{uuid4().hex}"
         for view in views.values():
-            _write(view, f"{root}/{folder_name(view.name)}", name)
+            took[view.name] = _write(view, folders[view.name], name)
         if (_found(sources, positions), _found(others, {})) == before:
             fixed: dict[str, Any] = {
                 each: _Fixed(source, positions.get(each), tuple(before[0][each]))
@@ -163,11 +174,22 @@ def refresh_inputs(
                 units = [unit for unit in _units(log, positions.get(each)) if unit.name == name + _DONE]
                 fixed[each] = _Fixed(log, positions.get(each), tuple(units))
             return {**data, **fixed}
+        for folder in folders.values():
+            _forget(folder, needed)
         _log.info("inputs changed while views were recomputed; attempt %s of %s", attempt + 1, _TRIES_MAX)
     raise FlowError(
         f"inputs changed {_TRIES_MAX} times while Spark recomputed {', '.join(views)}. Refresh when fewer "
         "changes arrive, or define these views with refresh policy INCREMENTAL."
     )
+
+
+def _forget(folder: str, needed: Collection[str]) -> None:
+    """Remove states that no tick has which may be read again."""
+    storage = storage_at(folder)
+    for marker in [each for each in storage.list("") if each.endswith(_DONE) and each not in needed]:
+        for path in storage.list(f"{marker.removesuffix(_DONE)}/"):
+            storage.delete(path)
+        storage.delete(marker)
 
 
 def _log_of(root: str, view: RecomputedView) -> FolderSource:
@@ -187,13 +209,16 @@ def _log_of(root: str, view: RecomputedView) -> FolderSource:
     return replace(read, known_as={"kind": "recomputed view", "place": view.name})
 
 
-def _positions(checkpoint: str, sources: Mapping[str, Source]) -> dict[str, Position]:
-    """Return what earlier refreshes have taken of each input."""
+def _taken(checkpoint: str, sources: Mapping[str, Source]) -> tuple[dict[str, Position], set[str]]:
+    """Return what earlier refreshes have taken of each input, and the units that may be read again."""
     storage = storage_at(checkpoint)
     if not storage.list("journal/"):
-        return {}
+        return {}, set()
     journal: Journal[Entry] = Journal.open(storage, Entry, query=known_query_id(storage))
-    return dict(Ledger(journal, sources).positions)
+    ledger = Ledger(journal, sources)
+    ticks = [*ledger.ticks_stored(), *(tick for each in ledger.savepoints for tick in each.ticks)]
+    needed = {unit.name for tick in ticks for units in tick.units.values() for unit in units}
+    return dict(ledger.positions), needed
 
 
 def _number(positions: Mapping[str, Position], logs: Mapping[str, Source]) -> int:
@@ -226,8 +251,8 @@ def _units(source: Source, position: Position) -> list[Unit]:
         watch.close()
 
 
-def _write(view: RecomputedView, folder: str, name: str) -> None:
-    """Write the rows of a view as the state of one refresh, and then the marker that names its files."""
+def _write(view: RecomputedView, folder: str, name: str) -> float:
+    """Write the rows of a view as the state of a refresh, then their marker; return the seconds it took."""
     began = monotonic()
     frame = view.frame()
     end = frame.sparkSession.range(1).select(
@@ -239,12 +264,11 @@ def _write(view: RecomputedView, folder: str, name: str) -> None:
     storage = storage_at(folder)
     written = [each for each in storage.list(f"{name}/") if each.endswith(".parquet")]
     storage.create(f"{name}{_DONE}", "\n".join(written).encode())
+    took = monotonic() - began
     _log.warning(
-        "view '%s' was recomputed in full by Spark in %.1f s, because %s",
-        view.name,
-        monotonic() - began,
-        view.reason,
+        "view '%s' was recomputed in full by Spark in %.1f s, because %s", view.name, took, view.reason
     )
+    return took
 
 
 def _plain(position: Position) -> Position:

@@ -1,10 +1,10 @@
 """``ps.views``: PySpark DataFrames and Spark SQL texts as views, each an output of one flow."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pointstamp.dataflow import Dataflow
+from pointstamp.dataflow.dataflow import KnownInput
 from pointstamp.errors import FlowError
 from pointstamp.flow.plan import NodeKind
 from pointstamp.plan.logical import Scan, walk
@@ -13,7 +13,8 @@ from pointstamp.sql_views.policies import check_policy, declared_view, is_statem
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from pointstamp.spark.refreshing import RecomputedView
+    from pointstamp.query.query import Query
+    from pointstamp.spark.catalyst.views import LogicalViews
 
 Changes: TypeAlias = Mapping[str, str | Mapping[str, Any]]
 """For each input that is not append-only: the column of weights, or what its rows say."""
@@ -91,10 +92,21 @@ def explain_views(
 class ViewFlow(Dataflow):
     """A flow of PySpark DataFrames and Spark SQL texts; made by ``views``."""
 
-    recomputed: "Mapping[str, RecomputedView]" = MappingProxyType({})
-    """The views that Spark recomputes at each refresh, by name."""
-    policies: Mapping[str, str] = MappingProxyType({})
-    """The refresh policy of each view."""
+    def __init__(self, name: str, found: "LogicalViews", policies: Mapping[str, str]) -> None:
+        if not any(isinstance(each, Scan) for each in walk(list(found.outputs.values()))):
+            raise FlowError(
+                f"flow '{name}' reads no table, so nothing in it can change. Read a table in a view."
+            )
+        super().__init__(name, time_zone=found.session.time_zone)
+        self.add_plan(found.outputs)
+        for output, node in self.plan.named(NodeKind.OUTPUT).items():
+            node.settings = found.settings
+            node.notes = tuple(found.notes.get(output, ()))
+        self.policies = policies
+        self.recomputed = found.recomputed
+        self._took: dict[str, float] = {}
+        own = {each.input: each for each in found.recomputed.values()}
+        self._known_inputs: Mapping[str, KnownInput] = {**found.followed, **own}
 
     def explain(self, *, format: Literal["text", "json"] = "text") -> str:  # noqa: A002 - as other engines
         """Return for each view whether it is incremental or why not; then the plan, its state and its cost.
@@ -139,7 +151,12 @@ class ViewFlow(Dataflow):
             )
         own = {each.input for each in self.recomputed.values()}
         known = {name: each.to_follow() for name, each in self._not_given(data).items() if name not in own}
-        return refresh_inputs(spark, self.recomputed, {**data, **known}, checkpoint)
+        return refresh_inputs(spark, self.recomputed, {**data, **known}, checkpoint, self._took)
+
+    def _started(self, query: "Query") -> None:
+        for name, seconds in self._took.items():
+            reason = self.recomputed[name].reason
+            query.note(f"view '{name}' was recomputed in full by Spark in {seconds:.1f} s, because {reason}")
 
 
 def _flow_of(
@@ -153,17 +170,7 @@ def _flow_of(
     from pointstamp.spark.catalyst.views import logical_views  # pyspark is loaded by those who use it
 
     found = logical_views(spark, queries, inputs or {}, changes or {}, policies)
-    flow = ViewFlow(name, time_zone=found.session.time_zone)
-    if not any(isinstance(each, Scan) for each in walk(list(found.outputs.values()))):
-        raise FlowError(f"flow '{name}' reads no table, so nothing in it can change. Read a table in a view.")
-    flow.add_plan(found.outputs)
-    for output, node in flow.plan.named(NodeKind.OUTPUT).items():
-        node.settings = found.settings
-        node.notes = tuple(found.notes.get(output, ()))
-    flow.known_inputs = {**found.followed, **{each.input: each for each in found.recomputed.values()}}
-    flow.recomputed = found.recomputed
-    flow.policies = policies
-    return flow
+    return ViewFlow(name, found, policies)
 
 
 def _declared(

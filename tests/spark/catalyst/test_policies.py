@@ -106,8 +106,10 @@ def test_a_view_that_spark_recomputes_is_published_in_the_same_commit(
     for turn in range(3):
         flow = ps.views(spark, queries if turn == 1 else views, policy="AUTO")
         with caplog.at_level(logging.WARNING, "pointstamp.query"):
-            refreshed(spark, flow, tmp_path)
-        assert "view 'some' was recomputed in full by Spark" in caplog.text
+            query = refreshed(spark, flow, tmp_path)
+        for told in (caplog.text, query.status["message"]):
+            assert "view 'some' was recomputed in full by Spark in " in told
+            assert "view 'totals'" not in told
         spark.read.parquet(str(tmp_path / "orders")).createOrReplaceTempView(sold)
         for name, text in views.items():
             assert rows(ps.read_table(tmp_path / "out", name)) == rows(spark.sql(text)), (turn, name)
@@ -124,11 +126,12 @@ def test_a_table_that_changes_while_spark_recomputes_does_not_mix_two_moments(
     written: list[int] = []
     write = refreshing._write
 
-    def and_more_arrives(view: Any, folder: str, name: str) -> None:  # noqa: ANN401
-        write(view, folder, name)
+    def and_more_arrives(view: Any, folder: str, name: str) -> float:  # noqa: ANN401
+        took = write(view, folder, name)
         if not written:
             written.append(1)
             orders(spark, 40).write.mode("append").parquet(str(tmp_path / "orders"))
+        return took
 
     monkeypatch.setattr(refreshing, "_write", and_more_arrives)
     views = {"totals": TOTALS.format(sold), "some": NOT_INCREMENTAL.format(sold)}
@@ -137,6 +140,8 @@ def test_a_table_that_changes_while_spark_recomputes_does_not_mix_two_moments(
     for name, text in views.items():
         assert rows(ps.read_table(tmp_path / "out", name)) == rows(spark.sql(text))
     assert spark.table(sold).count() == 10
+    states = list((tmp_path / "c" / "recomputed" / "some").glob("*.done"))
+    assert len(states) == 1  # that of the first attempt is removed
 
 
 def test_an_empty_result_is_a_result(spark: SparkSession, sold: str, tmp_path: Path) -> None:

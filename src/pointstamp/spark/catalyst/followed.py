@@ -24,10 +24,13 @@ from pyspark.sql.functions import lit
 from pyspark.sql.types import StructType
 
 from pointstamp.errors import FlowError
+from pointstamp.sinks.reading import published_now
 from pointstamp.sources.delta import delta_changes
 from pointstamp.sources.files import files
 from pointstamp.sources.iceberg import iceberg_changes
 from pointstamp.sources.published import published
+from pointstamp.tables.kept.value import is_changes
+from pointstamp.tables.kept.weights import DIFF
 
 CHANGE: Final = "_change_type"
 """The column that says what a row of a change feed does."""
@@ -49,8 +52,8 @@ class FollowedInput:
     """Returns the source, or the streaming DataFrame; None if the table cannot be followed."""
     read: Callable[[], DataFrame] | None
     """Returns the rows that are there now as a DataFrame, for a run that ends."""
-    is_feed: bool = False
-    """Whether rows have the column ``_change_type``."""
+    marker: str | None = None
+    """The column that says what a row changes: ``_change_type`` or ``diff``; None: rows are added."""
     problem: str = ""
 
     @property
@@ -71,7 +74,9 @@ class FollowedInput:
                 f"input '{self.name}' ({self.text}) has no end. Use start(), or give a DataFrame as input."
             )
         frame = self.read()
-        return frame.withColumn(CHANGE, lit("insert")) if self.is_feed else frame
+        if self.marker is None:
+            return frame
+        return frame.withColumn(self.marker, lit("insert") if self.marker == CHANGE else lit(1).cast("long"))
 
 
 def follow(spark: SparkSession, name: str, leaf: Any) -> FollowedInput:  # noqa: ANN401 - a leaf of the JVM
@@ -89,7 +94,7 @@ def follow(spark: SparkSession, name: str, leaf: Any) -> FollowedInput:  # noqa:
     if kind == "LogicalRelation":
         relation = leaf.relation()
         class_name = str(relation.getClass().getName())
-        if class_name.startswith("org.apache.spark.sql.delta."):
+        if class_name.startswith("org.apache.spark.sql.delta.DeltaLog$"):
             return _delta(name, relation.location(), read)
         if class_name.endswith(".HadoopFsRelation"):
             return _folder(spark, name, relation, frame.schema, read)
@@ -99,7 +104,7 @@ def follow(spark: SparkSession, name: str, leaf: Any) -> FollowedInput:  # noqa:
         class_name = str(table.getClass().getName())
         if _is_iceberg(table):
             return _iceberg(spark, name, leaf, read)
-        if class_name.endswith("PythonTable") or "PythonDataSourceV2" in class_name:
+        if is_python_source(leaf):
             return _published(name, leaf, read)
         return _unknown(name, f"table of {class_name.rpartition('.')[2]}", read)
     return _unknown(name, kind, read)
@@ -152,7 +157,7 @@ def _delta(name: str, location: Any, read: Callable[[], DataFrame]) -> FollowedI
     def make() -> Any:  # noqa: ANN401 - a source
         return delta_changes(path)
 
-    return FollowedInput(name, f"{text} and its changes, a version per epoch", make, read, is_feed=True)
+    return FollowedInput(name, f"{text} and its changes, a version per epoch", make, read, marker=CHANGE)
 
 
 def _iceberg(
@@ -191,7 +196,7 @@ def _iceberg(
             "pyiceberg's properties of the catalog."
         )
         return FollowedInput(name, text, None, read, problem=problem)
-    return FollowedInput(name, f"{text} and its changes, a snapshot per epoch", made, read, is_feed=True)
+    return FollowedInput(name, f"{text} and its changes, a snapshot per epoch", made, read, marker=CHANGE)
 
 
 def _folder(
@@ -220,7 +225,7 @@ def _folder(
     if kind == "parquet" and not options and not is_partitioned:
 
         def of_files() -> Any:  # noqa: ANN401 - a source
-            return files(found[0], "parquet", pattern="*.parquet", units_per_tick=None)
+            return files(found[0], "parquet", units_per_tick=None)
 
         return FollowedInput(name, f"{text} and files that are added", of_files, read)
 
@@ -240,17 +245,17 @@ def _published(name: str, leaf: Any, read: Callable[[], DataFrame]) -> FollowedI
     def make() -> Any:  # noqa: ANN401 - a source
         return published(_local(path), output)
 
-    return FollowedInput(name, f"published view '{output}' in '{path}', epoch by epoch", make, read)
+    text = f"published view '{output}' in '{path}', epoch by epoch"
+    is_table = is_changes(published_now(_local(path), check_files=False).outputs[output].schema)
+    return FollowedInput(name, text, make, read, marker=DIFF if is_table else None)
 
 
-def is_published(leaf: Any) -> bool:  # noqa: ANN401 - a leaf of the JVM
-    """Return whether a leaf is a published view, whose changes have weights."""
+def is_python_source(leaf: Any) -> bool:  # noqa: ANN401 - a leaf of the JVM
+    """Return whether a leaf is that of a Python data source."""
     if not str(leaf.getClass().getSimpleName()).startswith("DataSourceV2"):
         return False
-    options = {key.lower() for key in _map(leaf.options().asCaseSensitiveMap())}
     class_name = str(leaf.table().getClass().getName())
-    is_python = class_name.endswith("PythonTable") or "PythonDataSourceV2" in class_name
-    return is_python and options == {"path", "output"}
+    return class_name.endswith("PythonTable") or "PythonDataSourceV2" in class_name
 
 
 def _properties(spark: SparkSession, prefix: str) -> dict[str, str]:

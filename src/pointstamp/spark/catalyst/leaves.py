@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pointstamp.errors import SqlError
 from pointstamp.plan.logical import Scan, ScanKind
-from pointstamp.spark.catalyst.followed import CHANGE, FollowedInput, follow, is_published
+from pointstamp.spark.catalyst.followed import CHANGE, FollowedInput, follow, is_python_source
 from pointstamp.spark.catalyst.relation import schema_of
 from pointstamp.spark.catalyst.session import SessionSettings
 from pointstamp.spark.catalyst.trees import PlanNode
@@ -72,7 +72,7 @@ class Leaves:
         known = self.found.get(name)
         if known is None:
             followed = self._followed(name, jvm)
-            scan = self._scan(name, schema_of(node.fields["output"]), jvm, followed)
+            scan = self._scan(name, schema_of(node.fields["output"]), followed)
             known = Leaf(name, scan, jvm, followed)
             self.found[name] = known
         elif not known.jvm.sameResult(jvm):
@@ -106,7 +106,7 @@ class Leaves:
         if node.kind.startswith("DataSourceV2"):
             if jvm.identifier().isDefined():
                 return str(jvm.identifier().get().name())
-            if is_published(jvm):
+            if is_python_source(jvm) and jvm.options().containsKey("output"):
                 return str(jvm.options().get("output"))
         if node.kind == "StreamingRelation" and (found := _FILE_STREAM.fullmatch(str(jvm.sourceName()))):
             return PurePosixPath(found[1]).name.split(".")[0]
@@ -123,13 +123,15 @@ class Leaves:
         words = source.describe() if hasattr(source, "describe") else "stream given in inputs="
         return FollowedInput(name, words, lambda: source, None)
 
-    def _scan(self, name: str, schema: pa.Schema, jvm: Any, followed: FollowedInput) -> Scan:  # noqa: ANN401
+    def _scan(self, name: str, schema: pa.Schema, followed: FollowedInput) -> Scan:
         given = self._changes.get(name)
         if given is None:
-            if followed.is_feed:
-                return Scan(name, schema.append(pa.field(CHANGE, pa.string())), "operations", CHANGE)
-            if name not in self._sources and is_published(jvm):
-                return Scan(name, schema.append(pa.field(DIFF, pa.int64())), "weights", DIFF)
+            if followed.marker == CHANGE:
+                declared = schema.append(pa.field(CHANGE, pa.string()))
+                return Scan(name, declared, "operations", CHANGE, trusted=True)
+            if followed.marker == DIFF:
+                declared = schema.append(pa.field(DIFF, pa.int64()))
+                return Scan(name, declared, "weights", DIFF, trusted=True)
             return Scan(name, schema)
         said: dict[str, Any] = {"weight": given} if isinstance(given, str) else dict(given)
         if unknown := [each for each in said if each not in _CHANGES]:
