@@ -85,10 +85,12 @@ if TYPE_CHECKING:
     from pointstamp.sources.bad_records import BadRecords
     from pointstamp.sources.delta import delta_changes
     from pointstamp.sources.files import files
+    from pointstamp.sources.iceberg import iceberg_changes
     from pointstamp.sources.kafka.source import kafka
     from pointstamp.sources.port import Part, Source, Unit, Watch
     from pointstamp.sources.published import published
-    from pointstamp.sql_views.frames import views
+    from pointstamp.spark.catalog_sink import CatalogSink, catalog
+    from pointstamp.sql_views.frames import explain_views, views
     from pointstamp.sql_views.sql import sql
     from pointstamp.sql_views.view import view
     from pointstamp.state import saved
@@ -119,6 +121,7 @@ _HOMES = {
     "Antichain": "order.antichain",
     "BadRecords": "sources.bad_records",
     "Capability": "operators.capability",
+    "CatalogSink": "spark.catalog_sink",
     "Compacted": "sinks.compactor",
     "CompactionPolicy": "sinks.tiers",
     "Compactor": "sinks.port",
@@ -182,6 +185,7 @@ _HOMES = {
     "aggregate": "reduce.asking",
     "bool_and": "reduce.asking",
     "bool_or": "reduce.asking",
+    "catalog": "spark.catalog_sink",
     "col": "expressions.tree",
     "collect_list": "reduce.asking",
     "collect_set": "reduce.asking",
@@ -194,10 +198,12 @@ _HOMES = {
     "dense_rank": "tables.in_order",
     "duration": "expressions.functions",
     "event_time": "flow.event_epochs",
+    "explain_views": "sql_views.frames",
     "files": "sources.files",
     "first": "reduce.asking",
     "first_value": "tables.in_order",
     "functions": "expressions.functions",
+    "iceberg_changes": "sources.iceberg",
     "iterate": "dataflow.mutual",
     "kafka": "sources.kafka.source",
     "lag": "tables.in_order",
@@ -246,6 +252,7 @@ __all__ = [
     "Antichain",
     "BadRecords",
     "Capability",
+    "CatalogSink",
     "Compacted",
     "CompactionPolicy",
     "Compactor",
@@ -310,6 +317,7 @@ __all__ = [
     "aggregate",
     "bool_and",
     "bool_or",
+    "catalog",
     "col",
     "collect_list",
     "collect_set",
@@ -322,10 +330,12 @@ __all__ = [
     "dense_rank",
     "duration",
     "event_time",
+    "explain_views",
     "files",
     "first",
     "first_value",
     "functions",
+    "iceberg_changes",
     "iterate",
     "kafka",
     "lag",

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, nullcontext
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -71,6 +71,18 @@ OnEpoch: TypeAlias = Callable[[Any, dict[str, pa.Table]], None]
 """Takes an epoch and the tables of all outputs for it."""
 
 
+class KnownInput(Protocol):
+    """An input whose rows are found without being given."""
+
+    def to_follow(self) -> Any:  # noqa: ANN401 - a source or a streaming DataFrame
+        """Return what a query reads; FlowError if the rows cannot be followed."""
+        ...
+
+    def to_read(self) -> Any:  # noqa: ANN401 - a DataFrame
+        """Return the rows that are there now; FlowError if they have no end."""
+        ...
+
+
 class Dataflow:
     """A flow with named inputs and outputs; writing it runs nothing.
 
@@ -101,6 +113,8 @@ class Dataflow:
             Table,
             is_optimized=optimize,
         )
+        self._known_inputs: Mapping[str, KnownInput] = {}
+        """Inputs that ``start`` and ``run`` on Spark find themselves, by name."""
         plan = self._record.builder.plan
         plan.broadcast = check_broadcast(broadcast, name)
         if time_zone is not None:
@@ -414,6 +428,7 @@ class Dataflow:
         from pointstamp.spark import job, streaming  # pyspark is loaded by those who use it
 
         frames = given_inputs(self.plan, self.run, inputs, streams)
+        frames |= {name: each.to_read() for name, each in self._not_given(frames).items()}
         folder = self._folder(output, frames)
         streaming.check_frames(self.plan, frames)
         if checkpoint is not None:
@@ -504,10 +519,14 @@ class Dataflow:
         from pointstamp.spark import streaming  # pyspark is loaded by those who use it
 
         _check_dashboard(self.name, dashboard, dashboard_token)
+        data = given_inputs(self.plan, self.start, inputs, streams)
+        data |= self._followed(
+            spark, data, checkpoint=absolute_place(checkpoint), available_now=available_now
+        )
         query = streaming.start(
             _in_session_zone(self.plan, spark),
             spark,
-            given_inputs(self.plan, self.start, inputs, streams),
+            data,
             checkpoint=absolute_place(checkpoint),
             output=_path(output),
             workers=workers,
@@ -527,6 +546,7 @@ class Dataflow:
             barrier=barrier,
             in_driver=in_driver,
         )
+        self._started(query)
         return _shown(query, dashboard, dashboard_token)
 
     def start_local(
@@ -588,6 +608,25 @@ class Dataflow:
                 f"was given {type(folder).__name__}. For a sink, use start(..., available_now=True)."
             )
         return folder
+
+    def _followed(
+        self,
+        spark: "SparkSession",
+        data: Mapping[str, Any],
+        *,
+        checkpoint: str,
+        available_now: bool,
+    ) -> dict[str, Any]:
+        """What a query on Spark reads of the inputs that are not given."""
+        del spark, checkpoint, available_now
+        return {name: each.to_follow() for name, each in self._not_given(data).items()}
+
+    def _started(self, query: "Query") -> None:
+        """Called with each query on Spark that was started."""
+
+    def _not_given(self, data: Mapping[str, Any]) -> "dict[str, KnownInput]":
+        names = self.plan.named(NodeKind.INPUT)
+        return {name: each for name, each in self._known_inputs.items() if name in names and name not in data}
 
     def _judge(self) -> "Judge":
         from pointstamp.judge.online_process import JudgeProcess  # loaded by those who use it
