@@ -33,6 +33,7 @@ from pointstamp.expressions import (
     months,
     nested,
     numbers,
+    of_groups,
     regular_expressions,
     strings,
     text,
@@ -67,7 +68,7 @@ from pointstamp.expressions.zones import time_zone
 from pointstamp.rows.ddl import parse_ddl
 
 del arithmetic, calendar, comparison, dates, hashing, higher_order, json_text, months, nested, numbers
-del regular_expressions, strings, text, tolerant, windows, zoned  # each makes its functions known
+del of_groups, regular_expressions, strings, text, tolerant, windows, zoned  # each makes its functions known
 
 
 @dataclass(frozen=True, slots=True)
