@@ -18,6 +18,7 @@ from pointstamp.plan.logical import Iterate, LogicalOperator, Recursive, Variabl
 from pointstamp.spark.catalyst.grouping import aggregate, project_onto
 from pointstamp.spark.catalyst.joins import join
 from pointstamp.spark.catalyst.leaves import Leaf, Leaves
+from pointstamp.spark.catalyst.python_functions import cogrouped_map, grouped_map
 from pointstamp.spark.catalyst.relation import (
     BoundRelation,
     attribute,
@@ -487,6 +488,10 @@ _PLAIN: Final[Mapping[str, Callable[[Translation, PlanNode], BoundRelation]]] = 
     "Generate": _generate,
     "Expand": _expand,
     "Deduplicate": _deduplicate,
+    "FlatMapGroupsInPandas": grouped_map,
+    "FlatMapGroupsInArrow": grouped_map,
+    "FlatMapCoGroupsInPandas": cogrouped_map,
+    "FlatMapCoGroupsInArrow": cogrouped_map,
 }
 _OF_CONTEXT: Final[Mapping[str, Callable[[PlanTranslator, PlanNode], BoundRelation]]] = {
     "View": PlanTranslator._view,  # noqa: SLF001 - of this module

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pointstamp.errors import FlowError, SqlError
 from pointstamp.plan.logical import LogicalOperator
+from pointstamp.spark.catalyst.connect import classic_session, connect_plan, is_classic
 from pointstamp.spark.catalyst.leaves import Leaves
 from pointstamp.spark.catalyst.operators import PlanTranslator
 from pointstamp.spark.catalyst.rules import CatalystRules, analyzed_plan
@@ -36,11 +37,7 @@ def logical_views(
     """Return the plans of DataFrames and SQL texts by name; SqlError names what cannot be incremental."""
     if not views:
         raise FlowError("ps.views needs at least one view, and the mapping is empty.")
-    if not hasattr(spark, "_jsparkSession"):
-        raise FlowError(
-            "ps.views needs a classic Spark session, and was given one of Spark Connect. Use "
-            "SparkSession.builder.master(...)."
-        )
+    spark = classic_session(spark)
     session = SessionSettings.of(spark)
     leaves = Leaves(spark, inputs, changes)
     translator = PlanTranslator(CatalystRules(spark), session, leaves)
@@ -48,7 +45,7 @@ def logical_views(
     notes: dict[str, tuple[str, ...]] = {}
     for name, given in views.items():
         try:
-            made = translator.view(analyzed_plan(_frame(spark, name, given)), name)
+            made = translator.view(_analyzed(spark, name, given), name)
         except SqlError as error:
             raise SqlError(f"view '{name}': {error}") from error
         outputs[name] = made.operator
@@ -65,14 +62,14 @@ def _settings(session: SessionSettings) -> dict[str, str]:
     }
 
 
-def _frame(spark: SparkSession, name: str, given: Any) -> DataFrame:  # noqa: ANN401 - whatever came
+def _analyzed(spark: SparkSession, name: str, given: Any) -> Any:  # noqa: ANN401 - what came, a plan of the JVM
     if isinstance(given, str):
         try:
-            return spark.sql(given)
+            return analyzed_plan(spark.sql(given))
         except PySparkException as error:
             raise SqlError(f"Spark cannot analyze the text: {error}") from error
     if isinstance(given, DataFrame):
-        return given
+        return analyzed_plan(given) if is_classic(given) else connect_plan(spark, given)
     raise FlowError(
         f"view '{name}' must be a DataFrame or a text in Spark's SQL, got {type(given).__name__}."
     )
