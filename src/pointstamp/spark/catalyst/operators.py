@@ -12,7 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pointstamp.errors import SqlError
-from pointstamp.expressions.tree import Expression, col, lit
+from pointstamp.expressions.tree import Call, Expression, col, lit
 from pointstamp.plan import logical
 from pointstamp.plan.logical import Iterate, LogicalOperator, Recursive, Variable
 from pointstamp.spark.catalyst.grouping import aggregate, project_onto
@@ -271,6 +271,24 @@ def _expand(translation: Translation, node: PlanNode) -> BoundRelation:
     return BoundRelation(union, dict(zip(output, names, strict=True)), output)
 
 
+def _json_tuple(
+    translation: Translation,
+    child: BoundRelation,
+    generator: ExpressionNode,
+    kept: Sequence[int],
+    made: Sequence[tuple[int, str]],
+) -> BoundRelation:
+    """Return the fields of a text in JSON, a column for each: there is one row, whatever the text is."""
+    text, *names = (translation.expression(each, child.columns) for each in generator.children)
+    columns = {each: child.columns[each] for each in kept if each in child.columns}
+    added: dict[str, Expression] = {}
+    for (identity, wanted), name in zip(made, names, strict=True):
+        columns[identity] = fresh_name(wanted, [*child.operator.schema.names, *added])
+        added[columns[identity]] = Call("json_field", (text, name))
+    relation = translation.operators.with_columns(child, added)
+    return replace(relation, columns=columns, output=(*kept, *(identity for identity, _ in made)))
+
+
 def _generate(translation: Translation, node: PlanNode) -> BoundRelation:
     child = translation.relation(node.children[0])
     child, [generator] = translation.without_subqueries(child, [node.fields["generator"]])
@@ -278,6 +296,8 @@ def _generate(translation: Translation, node: PlanNode) -> BoundRelation:
     unwanted = set(node.fields["unrequiredChildIndex"])
     kept = [each for place, each in enumerate(child.output) if place not in unwanted]
     made = [(id_of(each), str(each.fields["name"])) for each in node.fields["generatorOutput"]]
+    if generator.kind == "JsonTuple":
+        return _json_tuple(translation, child, generator, kept, made)
     if generator.kind not in ("Explode", "PosExplode", "Inline"):
         raise rejected(generator, "is not a supported generator", "Use explode, posexplode or inline.")
     taken = list(child.operator.schema.names)

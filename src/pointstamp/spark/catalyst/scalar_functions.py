@@ -41,6 +41,14 @@ def _with_options(name: str, *options: str, otherwise: str | None = None) -> Han
     return handler
 
 
+def _instr(translator: ExpressionContext, node: TreeNode) -> Expression:
+    text, sought = translator.all(node.children)
+    found = translator.constant_of(sought)
+    if found is not None and found[0] is not None:
+        return Call("instr", (text,), {"text": found[0]})
+    return Call("locate", (sought, text, Literal(1, pa.int32())))
+
+
 def _substring(translator: ExpressionContext, node: TreeNode) -> Expression:
     value, start, length = translator.all(node.children)
     first, count = translator.constant_of(start), translator.constant_of(length)
@@ -353,6 +361,24 @@ def _evaluated(translator: ExpressionContext, node: TreeNode) -> Expression:
     return Call("to_json", translator.all(values), {"keeps_nulls": match[1] == "false"})
 
 
+def _from_json(translator: ExpressionContext, node: TreeNode) -> Expression:
+    options = node.fields.get("options")
+    if options is None:
+        raise translator.rejected(node, "the plan was not completed, so its options are not known")
+    if options != "Map()":
+        raise translator.rejected(node, f"options are not supported, and it has {options}")
+    gives = translator.type(node.fields["schema"], node)
+    return Call("from_json", translator.all(node.children), {"gives": gives})
+
+
+def _json_object(translator: ExpressionContext, node: TreeNode) -> Expression:
+    text, path = translator.all(node.children)
+    found = translator.constant_of(path)
+    if found is not None and isinstance(found[0], str) and ("*" in found[0] or ".." in found[0]):
+        raise translator.rejected(node, "a path with a wildcard is not supported")
+    return Call("get_json_object", (text, path))
+
+
 def _format_string(translator: ExpressionContext, node: TreeNode) -> Expression:
     pattern = translator.constant(node.children[0], "the format")
     if not isinstance(pattern, str) or len(node.children) < 2:
@@ -425,6 +451,8 @@ METHODS: Final[dict[tuple[str, str], Handler]] = {
     ("", "makeValid"): _first_child,
     ("", "isValid"): _is_valid,
     ("", "evaluate"): _evaluated,
+    ("JsonExpressionUtils", "jsonObjectKeys"): call("json_object_keys"),
+    ("JsonExpressionUtils", "lengthOfJsonArray"): call("json_array_length"),
     ("ByteArray", "lpad"): call("lpad_by_row"),
     ("ByteArray", "rpad"): call("rpad_by_row"),
 }
@@ -456,7 +484,7 @@ FUNCTIONS: Final[dict[str, Handler]] = {
     "NotLikeAll": _likes(is_all=True, is_not=True),
     "NotLikeAny": _likes(is_all=False, is_not=True),
     "StringReplace": _with_options("replace", "old", "new", otherwise="replace_by_row"),
-    "StringInstr": _with_options("instr", "text"),
+    "StringInstr": _instr,
     "StringLocate": call("locate"),
     "StringLPad": call("lpad_by_row"),
     "StringRPad": call("rpad_by_row"),
@@ -474,6 +502,8 @@ FUNCTIONS: Final[dict[str, Handler]] = {
     "StringSpace": call("space"),
     "Elt": _elt,
     "FormatString": _format_string,
+    "JsonToStructs": _from_json,
+    "GetJsonObject": _json_object,
     # Numbers.
     **{
         kind: call(name)
