@@ -5,7 +5,7 @@ arguments: one that must be the same for every row becomes an option, and a type
 """
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from pointstamp.spark.catalyst.scalar_operators import call
 from pointstamp.spark.catalyst.trees import TreeNode
 from pointstamp.spark.catalyst.types import sql_name
 
+_UTC_NAMES: Final = frozenset(["UTC", "Etc/UTC", "GMT", "Z", "+00:00"])
 _INT_MAX: Final = 2**31 - 1
 _DATE_UNITS: Final = frozenset(["week", "month", "mon", "mm", "quarter", "year", "yyyy", "yy"])
 _TIME_UNITS: Final = _DATE_UNITS | {"microsecond", "millisecond", "second", "minute", "hour", "day", "dd"}
@@ -416,6 +417,21 @@ def _timestamp_plus(translator: ExpressionContext, node: TreeNode) -> Expression
     return Call("add", (instant, Call("multiply", (length, translator.translate(quantity)))))
 
 
+def _time_bucket(translator: ExpressionContext, node: TreeNode) -> Expression:
+    """``time_bucket``: a tumbling window that is moved to an origin."""
+    size, time, origin = node.children
+    length = translator.constant(size, "the size of a bucket")
+    start = translator.constant(origin, "the origin of buckets")
+    if not isinstance(length, timedelta) or not isinstance(start, datetime):
+        raise translator.rejected(node, "buckets of months are not supported")
+    instant = translator.translate(time)
+    is_clock = translator.type_of(instant).tz is None
+    if length >= timedelta(days=1) and not is_clock and translator.session.time_zone not in _UTC_NAMES:
+        raise translator.rejected(node, "buckets of days are supported in UTC and for TIMESTAMP_NTZ")
+    offset = (start.replace(tzinfo=None) - datetime(1970, 1, 1)) % length  # noqa: DTZ001 - of a clock
+    return Call("tumbling", (instant,), {"size": length, "offset": offset})
+
+
 def _base64(translator: ExpressionContext, node: TreeNode) -> Expression:
     return Call("base64", translator.all(node.children))
 
@@ -630,4 +646,5 @@ FUNCTIONS: Final[dict[str, Handler]] = {
     "SubtractDates": _difference,
     "MultiplyDTInterval": _interval_times,
     "TimestampAdd": _timestamp_plus,
+    "TimeBucket": _time_bucket,
 }
