@@ -79,6 +79,7 @@ bench: setup
 	for each in r-mat uniform grid chain; do .venv/bin/python -m benchmarks.graphs.run --graph $$each --size 65536; done | $(RECORD)
 	for each in commits throughput state kill verify compaction store_latency; do .venv/bin/python -m benchmarks.recovery.$$each; done | $(RECORD)
 	.venv/bin/python -m benchmarks.peers.table | $(RECORD)
+	.venv/bin/python -m benchmarks.views.tpcds
 	.venv/bin/python -m benchmarks.short | $(RECORD)
 
 bench-short: setup
