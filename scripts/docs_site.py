@@ -127,11 +127,17 @@ def _public() -> Iterator[tuple[str, str]]:
         ]:
             member = getattr(value, inner)
             home = getattr(member, "__module__", value.__name__) or value.__name__
-            if isinstance(member, ModuleType) or not home.startswith("pointstamp"):
+            if isinstance(member, ModuleType) or not _is_offered(value, home):
                 continue
             if getattr(member, "__name__", inner) != inner:
                 home = value.__name__
             yield f"{name}.{inner}", f"{home}.{inner}"
+
+
+def _is_offered(module: ModuleType, home: str) -> bool:
+    """Return whether a public module offers what is defined in ``home``, and does not only import it."""
+    within = "pointstamp" if hasattr(module, "__all__") else module.__name__.rpartition(".")[0]
+    return f"{home}.".startswith(f"{within}.")
 
 
 def on_post_build(config: MkDocsConfig) -> None:
