@@ -85,6 +85,32 @@ def test_every_block_that_needs_spark_prints_what_it_shows(tmp_path: Path) -> No
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
 
 
+def test_the_pytest_file_of_a_page_passes_and_finds_a_mistake(tmp_path: Path) -> None:
+    page = DOCS / "howto" / "test_in_ci.md"
+    files = {block.file: block.code for block in pages.blocks(page) if block.file is not None}
+    assert set(files) == {"totals.py", "test_totals.py", "test_totals_on_spark.py"}
+    files.pop("test_totals_on_spark.py")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    mistaken = files | {"totals.py": files["totals.py"].replace("ps.sum", "ps.max")}
+    for number, (written, passes) in enumerate(((files, True), (mistaken, False))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for name, code in written.items():
+            (folder / name).write_text(code)
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+        assert (done.returncode == 0) == passes, done.stdout + done.stderr
+
+
+@pytest.mark.spark
+def test_the_pytest_file_of_a_page_passes_on_spark(tmp_path: Path) -> None:
+    for block in pages.blocks(DOCS / "howto" / "test_in_ci.md"):
+        if block.file in ("totals.py", "test_totals_on_spark.py"):
+            (tmp_path / block.file).write_text(block.code)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_every_fragment_is_python() -> None:
     for page in PAGES:
         for code in pages.fragments(page):

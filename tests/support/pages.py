@@ -8,6 +8,9 @@ block after it shows. The first line of a block says what it needs:
 - ``# with a broker at bootstrap``: run by tests/query/test_kafka.py, with all other blocks of the page. Where a
   block writes ``topic = "orders"`` or ``bootstrap, "orders"``, the name is made unique.
 
+A block whose first line is a file name, ``# totals.py``, is written to that file and not run; tests/test_pages.py
+runs the pytest files.
+
 A block of the language ``py`` is a fragment. It is not run; its syntax and its names after ``ps.`` are
 checked.
 """
@@ -40,6 +43,12 @@ class Block(NamedTuple):
 
     code: str
     printed: str | None
+
+    @property
+    def file(self) -> str | None:
+        """The name of the file that the block is, if it is one."""
+        found = re.match(r"# (\w+\.py)\n", self.code)
+        return None if found is None else found[1]
 
     @property
     def needs_spark(self) -> bool:
@@ -84,6 +93,9 @@ def run(page: Path, names: dict[str, object], *, with_spark: bool = False) -> in
     count = 0
     for block in blocks(page):
         if (block.needs_kafka and "bootstrap" not in names) or (block.needs_spark and not with_spark):
+            continue
+        if block.file is not None:
+            Path(block.file).write_text(block.code)
             continue
         code = _TOPIC.sub(rf'\1"\2-{names.get("run", "")}"', block.code) if block.needs_kafka else block.code
         with contextlib.redirect_stdout(io.StringIO()) as printed:
