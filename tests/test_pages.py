@@ -25,6 +25,7 @@ import pytest
 
 import pointstamp as ps
 from pointstamp.cli.main import main
+from pointstamp.graphs import GraphFrame, Pregel
 from pointstamp.judge.trace import describe_event, load
 from support import pages
 from support.pages import DOCS, PAGES, ROOT, name_of
@@ -265,6 +266,16 @@ def test_the_table_of_costs_has_every_operation_on_tables() -> None:
     verbs = {name for name in dir(ps.Table) if not name.startswith("_")} - others
     verbs |= {"running", "states", "debezium", "event_time", "delay_until", "rolling", "lookup"}
     assert [name for name in sorted(verbs) if not re.search(rf"\b{name}\b", costs)] == []
+
+
+def test_the_tables_of_graphframes_methods_are_true() -> None:
+    page = (DOCS / "migrate" / "graphframes.md").read_text()
+    for heading, kind in (("Methods of GraphFrame", GraphFrame), ("Methods of Pregel", Pregel)):
+        table = page.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+        rows = re.findall(r"^\| (`.*?) \| (yes|partly|no) \|", table, re.MULTILINE)
+        named = {name: here for names, here in rows for name in re.findall(r"`(\w+)`", names)}
+        public = {name for name in dir(kind) if not name.startswith("_")}
+        assert {name for name, here in named.items() if here != "no"} == public
 
 
 def names_in(path: Path) -> set[str]:
