@@ -242,7 +242,10 @@ def test_the_alerts_and_the_board_use_metrics_that_exist() -> None:
 
 def test_the_fields_of_a_commit_are_documented(tmp_path: Path) -> None:
     query = halving().start_local(
-        numbers=[[{"start": 1, "x": 1, "rounds": 0}]], checkpoint=tmp_path / "checkpoint", output=tmp_path / "out", verify=True
+        numbers=[[{"start": 1, "x": 1, "rounds": 0}]],
+        checkpoint=tmp_path / "checkpoint",
+        output=tmp_path / "out",
+        verify=True,
     )
     query.awaitTermination(SECONDS_MAX)
     page = (ROOT / "docs" / "reference" / "metrics.md").read_text()

@@ -5,11 +5,11 @@ A block is run in one namespace with the earlier blocks of its page, in a new fo
 block after it shows. The first line of a block says what it needs:
 
 - ``# with a SparkSession named spark``: run by one test for all pages, in one session;
-- ``# with a broker at bootstrap``: run by tests/query/test_kafka.py, with all other blocks of the page. Where a
-  block writes ``topic = "orders"`` or ``bootstrap, "orders"``, the name is made unique.
+- ``# with a broker at bootstrap``: run by tests/query/test_kafka.py, with all other blocks of the page. The
+  topic in ``topic = "orders"`` or ``bootstrap, "orders"`` gets a unique name.
 
-A block whose first line is a file name, ``# totals.py``, is written to that file and not run; tests/test_pages.py
-runs the pytest files.
+A block whose first line is a file name, ``# totals.py``, is written to that file and not run;
+tests/test_pages.py runs the pytest files.
 
 A block of the language ``py`` is a fragment. It is not run; its syntax and its names after ``ps.`` are
 checked.
