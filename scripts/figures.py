@@ -1,7 +1,7 @@
 """Draw the bar chart of README's figures: ``python scripts/figures.py`` writes docs/images/figures.svg.
 
-The figures are those of the pages below docs/benchmarks, named here with the page that has them; a test compares. Bars are
-drawn to a logarithmic scale, because they range over four orders of magnitude.
+The figures are those of pages below docs/benchmarks; a test compares them. The scale is logarithmic, because
+the figures range over four orders of magnitude.
 """
 
 import math

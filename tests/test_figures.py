@@ -1,4 +1,4 @@
-"""The chart of README's figures is what scripts/figures.py draws, and its figures are those of their pages."""
+"""The chart of README: it is what scripts/figures.py draws, with figures of the pages that it names."""
 
 import re
 import runpy
