@@ -9,6 +9,7 @@ their first paragraph, and ``llms-full.txt`` has their text.
 
 import dataclasses
 import inspect
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -270,16 +271,51 @@ def _is_offered(module: ModuleType, home: str) -> bool:
     return f"{home}.".startswith(f"{within}.")
 
 
+def _pages() -> list[Path]:
+    """The pages of docs/, in the order of the parts of the site."""
+    parts = ("start", "tutorials", "howto", "migrate", "reference", "explanation", "benchmarks")
+    pages = sorted((_ROOT / "docs").rglob("*.md"))
+    return sorted(pages, key=lambda page: parts.index(page.relative_to(_ROOT / "docs").parts[0]))
+
+
+def _address(page: Path) -> str:
+    """The address of a page below that of the site."""
+    return page.relative_to(_ROOT / "docs").with_suffix("").as_posix().removesuffix("index").rstrip("/") + "/"
+
+
 def on_post_build(config: MkDocsConfig) -> None:
     """Write the pages for language models."""
     brief, full = [f"# {config.site_name}\n\n> {config.site_description}\n"], []
-    pages = [(_ROOT / "README.md", "index"), *((page, "") for page in sorted((_ROOT / "docs").rglob("*.md")))]
-    for path, name in pages:
+    pages = [(_ROOT / "README.md", ""), *((page, _address(page)) for page in _pages())]
+    section = None
+    for path, address in pages:
         text = path.read_text()
         title = text.partition("\n")[0].lstrip("# ")
         first = " ".join(text.split("\n\n")[1].split())
-        address = name or path.relative_to(_ROOT / "docs").with_suffix("").as_posix()
-        brief.append(f"- [{title}]({config.site_url}{address}/): {first}")
+        if (found := address.partition("/")[0]) != section:
+            section = found
+            brief.append(f"\n## {section.capitalize() or 'Overview'}\n")
+        brief.append(f"- [{title}]({config.site_url}{address}): {first}")
         full.append(text)
     (Path(config.site_dir) / "llms.txt").write_text("\n".join(brief) + "\n")
     (Path(config.site_dir) / "llms-full.txt").write_text("\n\n".join(full))
+    _list_versions(Path(config.site_dir))
+
+
+_REDIRECT: Final = (
+    '<!doctype html><meta http-equiv="refresh" content="0; url={version}/">'
+    '<a href="{version}/">{version}</a>\n'
+)
+
+
+def _list_versions(built: Path) -> None:
+    """Write the list of the versions that lie side by side, for the selector, and lead to the newest."""
+    versions = [each.name for each in built.parent.iterdir() if (each / "llms.txt").exists()]
+    numbers = {each: [int(part) for part in re.findall(r"\d+", each)] for each in versions}
+    newest_first = sorted(versions, key=lambda each: (bool(numbers[each]), numbers[each]), reverse=True)
+    listed = [
+        {"version": each, "title": each, "aliases": ["latest"] if each == newest_first[0] else []}
+        for each in newest_first
+    ]
+    (built.parent / "versions.json").write_text(json.dumps(listed, indent=1) + "\n")
+    (built.parent / "index.html").write_text(_REDIRECT.format(version=newest_first[0]))
