@@ -32,6 +32,12 @@ _BORROWED: Final = {
 }
 _LINK: Final = re.compile(r"\]\((?!https?:|#|mailto:)([^)\s]+)\)")
 _MERMAID: Final = _ROOT / ".servers" / "mermaid" / "mermaid.min.js"
+_STYLE: Final = """\
+.md-grid { max-width: 76rem; }
+.md-typeset pre > code { font-size: 0.68rem; }
+pre.diagram { text-align: center; }
+"""
+"""Room for lines of code."""
 _DRAW: Final = """\
 if (window.mermaid) {
   const dark = document.body.getAttribute("data-md-color-scheme") === "slate";
@@ -59,7 +65,8 @@ TOPICS: Final = {
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Include what draws the diagrams, if it was downloaded."""
+    """Include the style, and what draws the diagrams if it was downloaded."""
+    config.extra_css += ["assets/site.css"]
     if _MERMAID.exists():
         config.extra_javascript += ["assets/mermaid.min.js", "assets/diagrams.js"]
     return config
@@ -71,6 +78,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, page, content=(_ROOT / source).read_text()))
     for topic, text in reference().items():
         files.append(File.generated(config, f"reference/python/{topic}.md", content=text))
+    files.append(File.generated(config, "assets/site.css", content=_STYLE))
     if _MERMAID.exists():
         files.append(File.generated(config, "assets/mermaid.min.js", content=_MERMAID.read_bytes()))
         files.append(File.generated(config, "assets/diagrams.js", content=_DRAW))
