@@ -16,6 +16,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -266,6 +267,41 @@ def test_the_table_of_costs_has_every_operation_on_tables() -> None:
     verbs = {name for name in dir(ps.Table) if not name.startswith("_")} - others
     verbs |= {"running", "states", "debezium", "event_time", "delay_until", "rolling", "lookup"}
     assert [name for name in sorted(verbs) if not re.search(rf"\b{name}\b", costs)] == []
+
+
+def literals() -> Iterator[str]:
+    """The string literals of the source, with @ for each value in them."""
+    for path in (ROOT / "src" / "pointstamp").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                parts = [each.value if isinstance(each, ast.Constant) else "@" for each in node.values]
+                yield "".join(map(str, parts))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+
+
+def test_every_error_message_of_the_page_is_in_the_code() -> None:
+    page = (DOCS / "reference" / "errors.md").read_text()
+    rows = re.findall(r"^\| (`.*?) \|", page, re.MULTILINE)
+    messages = [message for row in rows for message in re.findall(r"`([^`]+)`", row)]
+    assert len(messages) >= 25
+
+    def with_gaps(text: str) -> str:
+        return re.sub(
+            r"[@\s]+",
+            " ",
+            re.sub(r"(?<!\w)'[^']*'|(\bworker )?\d+(\.\d+)?|%[ds]|\b(parquet|int64|string)\b", "@", text),
+        )
+
+    code = "\n".join(map(with_gaps, literals()))
+    missing = [message for message in messages if with_gaps(message).strip() not in code]
+    assert missing == []
+
+
+def test_the_environment_variables_of_the_page_are_those_of_the_code() -> None:
+    page = (DOCS / "reference" / "configuration.md").read_text()
+    listed = set(re.findall(r"^\| `(POINTSTAMP_\w+)`", page, re.MULTILINE))
+    assert listed == {each for text in literals() for each in re.findall(r"POINTSTAMP_[A-Z_]+", text)}
 
 
 def test_the_tables_of_graphframes_methods_are_true() -> None:
