@@ -167,5 +167,5 @@ def test_every_kind_of_event_has_its_rules() -> None:
 
 def test_a_flow_with_times_of_its_own_is_refused() -> None:
     own = Shape((), (), has_own_times=True)
-    with pytest.raises(ValueError, match="times of its own"):
+    with pytest.raises(ValueError, match="custom times"):
         EpochWalker(own)

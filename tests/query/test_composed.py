@@ -179,7 +179,7 @@ def test_another_query_in_the_same_place_is_refused(tmp_path: Path) -> None:
     position = source.after(None, unit)
     os.rename(tmp_path / "out", tmp_path / "old")
     ParquetSink(str(tmp_path / "out")).for_query("two", {"numbers": SCHEMA}).publisher().publish(0, 4, [])
-    with pytest.raises(PointstampError, match=r"epochs up to 4 were read of the query 'one', and .* 'two'"):
+    with pytest.raises(PointstampError, match=r"epochs up to 4 of query 'one' were read, .* query 'two'"):
         source.watch(position).poll()
 
 

@@ -103,8 +103,8 @@ def test_generations_may_differ_in_their_number_of_workers() -> None:
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({"at": "n"}, "goes by 'n', and the epochs are the event time 'at'"),
-        ({"gap": 0}, "needs a gap above 0"),
+        ({"at": "n"}, "uses 'n', but the epochs are of the event time 'at'"),
+        ({"gap": 0}, "gap must be above 0, got 0"),
     ],
 )
 def test_what_is_no_session_is_refused(columns: dict[str, Any], said: str) -> None:

@@ -58,7 +58,7 @@ def test_a_folder_that_is_not_there_is_said_by_start_itself(tmp_path: Path) -> N
 
 
 def test_a_path_is_no_input_and_the_message_names_what_is(tmp_path: Path) -> None:
-    with pytest.raises(FlowError, match=r"but is str\. For files of a folder, use .*ps\.files\(path\)"):
+    with pytest.raises(FlowError, match=r"got str\. For files of a folder, use .*ps\.files\(path\)"):
         counting().start_local(words=str(tmp_path), **places_in(tmp_path))
 
 

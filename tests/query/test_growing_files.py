@@ -232,5 +232,5 @@ def test_a_file_of_which_nobody_knows_whether_it_is_written_waits_until_it_has_s
 
 
 def test_settle_seconds_below_zero_are_refused() -> None:
-    with pytest.raises(FlowError, match="settle_seconds must be zero or more"):
+    with pytest.raises(FlowError, match="settle_seconds must be 0 or more, got -1"):
         ps.files("/in", settle_seconds=-1)

@@ -167,7 +167,7 @@ def test_epochs_share_a_file_until_their_rows_fill_one_and_every_row_keeps_its_e
 
 def test_a_file_that_the_driver_does_not_see_is_not_published(tmp_path: Path) -> None:
     elsewhere = Staged("out", 0, 0, "out/elsewhere.parquet", 1, 10, 0)
-    with pytest.raises(StorageError, match=r"is not there.* not one that driver and workers share"):
+    with pytest.raises(StorageError, match=r"is not there.* do not share this folder"):
         publish(str(tmp_path), "a", SCHEMAS, [elsewhere])
     assert not os.listdir(tmp_path)
 

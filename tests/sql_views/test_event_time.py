@@ -187,7 +187,7 @@ REFUSED = {
     "select moment from bids where moment > now() - interval 1 month": r"now\(\) changes",
     "select kind from kinds where date '2024-01-01' <= now()": "no table here has a watermark by which it moves",
     "select kind, count(*) as n from bids group by kind having max(moment) <= now()": "the aggregate max cannot",
-    "select kind, max(moment) as m from bids group by kind having kind <= now()": "column 62: .* must be of one type",
+    "select kind, max(moment) as m from bids group by kind having kind <= now()": "column 62: .* must have one type",
     "select * from (select moment, count(*) as n from bids group by moment) where moment <= now()": "write it in HAVING",
     "select count(*) as n from bids having count(*) <= now()": "the aggregate count cannot stand here",
 }

@@ -160,5 +160,5 @@ def test_every_mistake_has_a_judge() -> None:
 def test_a_mistake_is_found_and_what_is_right_is_not(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     JUDGES[mistake]()
     BROKEN_EVENTS[mistake](monkeypatch)
-    with pytest.raises((AssertionError, PointstampError), match=r"^assert |^seed \d+: |epoch \d"):
+    with pytest.raises((AssertionError, PointstampError), match=r"^(\d+\n)?assert |^seed \d+: |epoch \d"):
         JUDGES[mistake]()

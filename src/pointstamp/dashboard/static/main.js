@@ -80,7 +80,7 @@ function listen() {
   events.onerror = () => {
     lost ??= Date.now() / 1000;
     pill('driver not reachable', 'bad');
-    notice(`The driver has ended, or cannot be reached. What is shown is from ${moment.at ? clock(moment.at) : 'nobody yet'}; the page goes on by itself when the driver is back.`, true);
+    notice(`The driver has ended, or cannot be reached. What is shown is from ${moment.at ? clock(moment.at) : 'nobody yet'}; the page continues by itself when the driver is back.`, true);
   };
 }
 

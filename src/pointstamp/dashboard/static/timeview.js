@@ -85,7 +85,7 @@ export class TimeView {
 
   drawRestarts(moment) {
     const list = [...this.history.restarts.values()].reverse();
-    const items = list.map((each) => make('li', { class: each.went_on ? 'done' : '' }, make('h3', {}, `${clock(each.at)}, generation ${each.generation}`), each.words, make('p', { class: 'quiet' }, each.went_on ? `went on after ${seconds(each.went_on - each.at)}` : 'not yet back')));
+    const items = list.map((each) => make('li', { class: each.went_on ? 'done' : '' }, make('h3', {}, `${clock(each.at)}, generation ${each.generation}`), each.words, make('p', { class: 'quiet' }, each.went_on ? `continued after ${seconds(each.went_on - each.at)}` : 'not yet back')));
     this.restarts.replaceChildren(make('h2', {}, 'Restarts'), items.length ? make('ul', { class: 'events', id: 'restarts' }, ...items) : make('p', { class: 'empty' }, `None; this is generation ${moment.generation ?? '–'}.`));
   }
 }
