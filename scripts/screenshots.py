@@ -200,6 +200,8 @@ def state(browser: WebDriver, folder: Path) -> None:
             until(browser, lambda: "join" in browser.find_element("tag name", "main").text)
             query.processAllAvailable()
             time.sleep(8.0)  # keys are sampled every 5 seconds
+            resize(browser, 1280, 430)
+            time.sleep(1.0)
             shoot(browser, "state")
     finally:
         query.stop(finish=False)
