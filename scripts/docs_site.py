@@ -249,7 +249,9 @@ def _said_of(name: str, docstring: str) -> str:
 
 
 _OPENING: Final = (
-    "This page has the public names for {title}, from their docstrings. You need `import pointstamp as ps`."
+    "This page has the public names for {title}, from their docstrings. You need `import pointstamp as ps`. "
+    "Examples of methods are on separate pages: [tables](../table_examples.md), "
+    "[streams](../stream_examples.md), [aggregates](../aggregate_examples.md), [queries](../query_examples.md)."
 )
 
 
