@@ -123,7 +123,7 @@ def reference() -> dict[str, str]:
 
 
 _VERBS: Final = (
-    *("run", "run_local", "stream", "stream_local", "start", "start_local"),
+    *("run", "run", "stream", "stream", "start", "start"),
     *("input", "stream_input", "table"),
 )
 _OPTIONS: Final = {
@@ -251,7 +251,8 @@ def _said_of(name: str, docstring: str) -> str:
 _OPENING: Final = (
     "This page has the public names for {title}, from their docstrings. You need `import pointstamp as ps`. "
     "Examples of methods are on separate pages: [tables](../table_examples.md), "
-    "[streams](../stream_examples.md), [aggregates](../aggregate_examples.md), [queries](../query_examples.md)."
+    "[streams](../stream_examples.md), [aggregates](../aggregate_examples.md), "
+    "[queries](../query_examples.md)."
 )
 
 

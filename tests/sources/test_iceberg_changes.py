@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
+from support.options import with_options
 
 import pointstamp as ps
 from pointstamp.errors import FlowError, SourceError
@@ -59,20 +60,20 @@ def counted(table: pa.Table) -> Counter[tuple[Any, ...]]:
 
 def flow() -> ps.Dataflow:
     made = ps.Dataflow("people")
-    people = made.input("people", SCHEMA)
-    made.output("people", people.running(operation="_change_type"))
+    people = made.stream_input("people", SCHEMA)
+    made.output("people", people.to_table(operation="_change_type"))
     return made
 
 
 def follow(home: Path, **options: Any) -> None:  # noqa: ANN401
-    query = flow().start_local(
+    query = flow().start(
         {"people": ps.iceberg_changes("db.people", catalog=properties(home))},
         checkpoint=home / "checkpoint",
         output=home / "out",
         available_now=True,
-        **options,
+        **with_options(options),
     )
-    query.awaitTermination(60)
+    query.await_termination(60)
     if (error := query.exception()) is not None:
         raise error
 
@@ -99,14 +100,14 @@ def test_the_changes_of_each_snapshot_make_the_table_again(tmp_path: Path, seed:
 
 def test_an_empty_table_begins_with_its_first_snapshot(tmp_path: Path) -> None:
     table = made(tmp_path)
-    query = flow().start_local(
+    query = flow().start(
         {"people": ps.iceberg_changes("db.people", catalog=properties(tmp_path), look_every_seconds=0.05)},
         checkpoint=tmp_path / "checkpoint",
         output=tmp_path / "out",
     )
     try:
         table.append(rows([1, 2], random.Random(3)))
-        query.processAllAvailable(60)
+        query.process_all_available(60)
         assert counted(ps.read_table(tmp_path / "out", "people")) == counted(table.scan().to_arrow())
     finally:
         query.stop()

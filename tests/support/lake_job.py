@@ -68,8 +68,10 @@ def rows(frame: DataFrame) -> Counter[tuple[Any, ...]]:
 
 def refreshed(spark: SparkSession, flow: ps.Dataflow, home: Path, output: Any) -> None:  # noqa: ANN401
     """Refresh views into a sink, and raise the error of the query."""
-    query = flow.start(spark, checkpoint=home, output=output, in_driver=True, available_now=True)
-    query.awaitTermination(300)
+    query = flow.start(
+        on=spark, checkpoint=home, output=output, available_now=True, options=ps.QueryOptions(in_driver=True)
+    )
+    query.await_termination(300)
 
 
 def rejected(spark: SparkSession, home: Path, text: str) -> str:
