@@ -141,7 +141,19 @@ def test_what_is_no_operator_is_refused_by_the_type_checker_and_by_the_flow() ->
 
 # Signatures.
 
+EXPORTED: Final[dict[str, object]] = {
+    **{name: getattr(ps, name) for name in ps._HOMES},
+    **{
+        name: value
+        for module in (ps.functions, ps.io, ps.ports, ps.status, ps.timely)
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", "").startswith("pointstamp.")
+    },
+}
+"""Everything public by its name: at the top, and in the modules of names."""
+
 NOT_EXPORTED: Final = {
+    "pointstamp.dataflow.grouped.RowGroups": "what group_by returns: agg and count",
     "pointstamp.dashboard.server.Dashboard": "what query.dashboard() serves: an address, and close",
     "pointstamp.query.telemetry.Telemetry": "what query.telemetry() returns: close ends it",
     "pointstamp.expressions.tree.Choice": "an Expression with when and otherwise, which ps.when begins",
@@ -186,7 +198,7 @@ class _ElseWhere:
 
 
 NAMES: Final[dict[str, Any]] = {
-    **{name: getattr(ps, name) for name in ps._HOMES},
+    **EXPORTED,
     **dict.fromkeys(("DataFrame", "FrameResults", "SparkSession"), _ElseWhere),
 }
 
@@ -206,7 +218,7 @@ def functions(public: object) -> Iterator[tuple[str, Callable[..., object]]]:
 
 def hints() -> Iterator[tuple[str, str, object]]:
     """The name of each public function, method or class, of each parameter or field, and its type."""
-    for name, public in ((name, getattr(ps, name)) for name in ps._HOMES):
+    for name, public in EXPORTED.items():
         for method, function in functions(public):
             where = name if name == method else f"{name}.{method}"
             for parameter, hint in typing.get_type_hints(function, localns=NAMES).items():
@@ -226,7 +238,7 @@ def parts(hint: object) -> Iterator[object]:
 
 
 def test_every_class_that_a_public_signature_mentions_is_public() -> None:
-    public = [getattr(ps, name) for name in ps._HOMES]
+    public = list(EXPORTED.values())
     met = {
         f"{each.__module__}.{each.__qualname__}"
         for _, _, hint in hints()
@@ -258,7 +270,7 @@ def attributes(public: type) -> set[str]:
 
 
 def test_public_objects_have_no_attributes_but_those_that_are_for_users() -> None:
-    classes = {name: public for name in ps._HOMES if inspect.isclass(public := getattr(ps, name))}
+    classes = {name: public for name, public in EXPORTED.items() if inspect.isclass(public)}
     assert {name: found for name, public in classes.items() if (found := attributes(public))} == {
         "Dataflow": {"name"},
         "LocalRun": {"plan", "inputs", "on_result"},

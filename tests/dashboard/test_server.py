@@ -26,6 +26,7 @@ from pointstamp import QueryOptions
 from pointstamp.dashboard.prometheus import HELP
 from pointstamp.dashboard.server import REQUESTS_MAX, Dashboard
 from pointstamp.errors import FlowError, UsageError
+from support.options import with_options
 from support.sights import Still, chain, halving, halving_query, write
 
 SECONDS_MAX = 60.0
@@ -367,11 +368,13 @@ def test_the_token_of_a_query_is_set_when_it_starts(
     flow = halving()
     options: dict[str, Any] = {"checkpoint": tmp_path / "checkpoint", "output": tmp_path / "out"}
     with pytest.raises(FlowError, match=r"dashboard_token= is set, but dashboard= is not"):
-        flow.start(numbers=[], **options)
+        flow.start(numbers=[], **with_options(options, QueryOptions(dashboard_token=TOKEN)))
     with pytest.raises(UsageError, match="must have at least 16 characters"):
-        flow.start(numbers=[], **options)  # noqa: S106 - rejected
+        flow.start(numbers=[], **with_options(options, QueryOptions(dashboard=True, dashboard_token="short")))  # noqa: S106 - rejected
     assert not (tmp_path / "checkpoint").exists()
-    query = flow.start(numbers=[], **options)
+    query = flow.start(
+        numbers=[], **with_options(options, QueryOptions(dashboard=True, dashboard_token=TOKEN))
+    )
     query.stop(finish=False)
     told = capfd.readouterr().err
     found = re.search(r"dashboard of '.*' is at (http://127\.0\.0\.1:\d+/)\n", told)

@@ -32,6 +32,7 @@ from pointstamp.sources.provenance import differences
 from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.memory import MemoryStorage
 from pointstamp.storage.places import recorded_place
+from support.options import with_options
 from support.recovering import MemorySink, copied, spec_of
 from support.storages import Through
 from support.streams import SECONDS_MAX, put
@@ -49,7 +50,11 @@ def run(flow: ps.Dataflow, place: Path, days: int, **options: Any) -> Tables:  #
     names = [node.name for node in flow.plan.nodes if node.kind.value == "input"]
     given = options.pop("sources", None) or {name: DAYS[name][:days] for name in names}
     query = flow.start(
-        given, checkpoint=str(place / "checkpoint"), output=str(place / "out"), available_now=True, **options
+        given,
+        checkpoint=str(place / "checkpoint"),
+        output=str(place / "out"),
+        available_now=True,
+        **with_options(options, ps.QueryOptions(snapshots=SnapshotPolicy(epochs=1))),
     )
     try:
         assert query.await_termination(SECONDS_MAX)

@@ -32,6 +32,7 @@ from support.options import with_options
 import pointstamp as ps
 from pointstamp.errors import FlowError, OperatorError, TransportError
 from pointstamp.spark import frames
+from support.options import with_options
 from support.streams import (
     SECONDS_MAX,
     counts_by_epoch,

@@ -35,7 +35,7 @@ class EventTime:
     idle: str | timedelta | None = None
 
 
-def event_time(at: str, *, every: Span, lateness: Span, idle: str | timedelta | None = None) -> EventTime:
+def by_event_time(at: str, *, every: Span, lateness: Span, idle: str | timedelta | None = None) -> EventTime:
     """Epochs that are event time, for ``flow.stream_input(name, schema, epochs=...)``.
 
     The epoch of a row is its ``at``, a timestamp, a date or an integer, cut into pieces of the length

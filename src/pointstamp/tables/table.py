@@ -18,7 +18,6 @@ from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.selecting import (
     check_columns,
     chosen,
-    operator_name,
     others,
 )
 from pointstamp.expressions.tree import Expression, Value, col
@@ -27,7 +26,6 @@ from pointstamp.flow.event_epochs import epochs_above
 from pointstamp.flow.event_time import has_promise
 from pointstamp.flow.join_kind import How
 from pointstamp.flow.outlet import add_operator, wiring
-from pointstamp.flow.reducing import checked_name, reducing
 from pointstamp.flow.stream import Loop, Stream
 from pointstamp.flow.updates import Passes
 from pointstamp.operators.spec import Label, spec
@@ -76,12 +74,9 @@ class Table:
 
     # Row by row.
 
-    def select(
-        self, *columns: str | Expression, name: str | Expression = "select", **named: Value
-    ) -> "Table":
+    def select(self, *columns: str | Expression, name: str = "select", **named: Value) -> "Table":
         """Other columns, by name or by expression: ``select("id", total=ps.col("price") * 2)``."""
-        operator, called = operator_name(name, "select", f"select of {self}")
-        return self.project(operator, chosen(f"'{operator}' of {self}", columns, called | named))
+        return self.project(name, chosen(f"'{name}' of {self}", columns, named))
 
     def drop(self, *columns: str) -> "Table":
         """Without these columns; rows that are equal without them are added up."""
@@ -202,19 +197,9 @@ class Table:
             return Table(deltas.once(self._deltas, name))
         return Table(one_of_each(self._deltas, keys, by, name, f"'{name}' of {self}"))
 
-    def reduce(
-        self,
-        *keys: str,
-        aggregates: Mapping[str, Aggregation] | Aggregation | None = None,
-        name: str | Aggregation = "reduce",
-        **named: Aggregation,
-    ) -> "Table":
-        """One row for each key, with aggregates of its rows: ``group_by("city").agg(people=ps.count())``."""
-        asked = reducing(
-            f"reduce of {self}", "reduce", aggregates=aggregates, running=False, name=name, named=named
-        )
-        who = f"'{asked.name}' of {self}"
-        return Table(reduced(self._deltas, keys, asked.aggregates, asked.name, who))
+    def reduce(self, *keys: str, aggregates: Mapping[str, Aggregation], name: str = "reduce") -> "Table":
+        """One row for each key, with aggregates of its rows."""
+        return Table(reduced(self._deltas, keys, aggregates, name, f"'{name}' of {self}"))
 
     def top(
         self,
@@ -246,18 +231,10 @@ class Table:
         return made.drop(ALL) if is_only_keys or not keys else made
 
     def with_order(
-        self,
-        *keys: str,
-        by: str | Iterable[str],
-        functions: Mapping[str, OrderFunction] | None = None,
-        name: str | OrderFunction = "with order",
-        **named: OrderFunction,
+        self, *keys: str, by: str | Iterable[str], functions: Mapping[str, OrderFunction], name: str = "over"
     ) -> "Table":
         """All columns, and what the place of a row among the rows of its key says of it, in an order."""
-        given = {"name": name} if isinstance(name, OrderFunction) else {}
-        operator = checked_name(f"over of {self}", "with order" if given else name)
-        wanted = {**(functions or {}), **named, **given}
-        return Table(ordered(self._deltas, keys, by, wanted, operator, f"'{operator}' of {self}"))
+        return Table(ordered(self._deltas, keys, by, functions, name, f"'{name}' of {self}"))
 
     def in_sessions(
         self, *keys: str, at: str, gap: Span, start: str, end: str, while_open: bool, name: str
@@ -294,7 +271,7 @@ class Table:
         end: str = "session_end",
         name: str = "sessions",
     ) -> Stream:
-        """As ``stream.sessions``: each row once, with its session, when event time has passed its end."""
+        """Each row once, with its session, when event time has passed its end."""
         epochs = None if has_promise(self._deltas) else epochs_above(self._deltas)
         if epochs is None:
             made = self.in_sessions(*keys, at=at, gap=gap, start=start, end=end, while_open=True, name=name)
