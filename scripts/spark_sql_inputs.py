@@ -1,6 +1,6 @@
 """Run Spark's own SQL test inputs as views, and report what is accepted, rejected by reason, and different.
 
-    .venv/bin/python scripts/spark_sql_inputs.py ~/spark/sql/core/src/test/resources/sql-tests/inputs [FILE ...]
+    .venv/bin/python scripts/spark_sql_inputs.py ~/spark/sql/core/.../sql-tests/inputs [FILE ...]
 
 The first argument is the folder of the inputs, which comes with Spark's sources; others name files in it.
 The exit code is 1 if an answer differs from Spark's.

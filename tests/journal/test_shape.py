@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from msgspec.structs import replace
-from support.options import with_options
 
 import pointstamp as ps
 from pointstamp.errors import RecoveryError
 from pointstamp.journal.shape import check_shape, shape_of
+from support.options import with_options
 
 
 def reducing(*keys: str, running: bool = True, **aggregates: Any) -> ps.Dataflow:  # noqa: ANN401

@@ -54,7 +54,7 @@ def run(flow: ps.Dataflow, place: Path, days: int, **options: Any) -> Tables:  #
         checkpoint=str(place / "checkpoint"),
         output=str(place / "out"),
         available_now=True,
-        **with_options(options, ps.QueryOptions(snapshots=SnapshotPolicy(epochs=1))),
+        **with_options(options, ps.QueryOptions(snapshots=ps.SnapshotPolicy(epochs=1))),
     )
     try:
         assert query.await_termination(SECONDS_MAX)

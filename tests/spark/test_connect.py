@@ -27,7 +27,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.connect import functions as connect_functions
 from pyspark.sql.connect.session import SparkSession as ConnectSession
-from support.options import with_options
 
 import pointstamp as ps
 from pointstamp.errors import FlowError, OperatorError, TransportError

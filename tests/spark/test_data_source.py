@@ -113,7 +113,7 @@ def test_options_that_have_no_meaning_are_rejected(spark: SparkSession, tmp_path
 def test_outputs_are_tables_of_the_catalog(spark: SparkSession, tmp_path: Path) -> None:
     spark.sql(f"create schema gold_views location '{tmp_path}/gold'")
     try:
-        sink = ps.catalog("gold_views", format="parquet")
+        sink = ps.io.catalog("gold_views", format="parquet")
         flow = sales()
         for count in (1, 3):
             if count == 3:  # as if the driver had died before it made the entry
@@ -130,15 +130,15 @@ def test_outputs_are_tables_of_the_catalog(spark: SparkSession, tmp_path: Path) 
 
 def test_a_catalog_that_cannot_take_the_tables_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(FlowError, match=r"there is no such schema\. Run CREATE SCHEMA nowhere"):
-        published(tmp_path, EPOCHS, ps.catalog("nowhere"))
+        published(tmp_path, EPOCHS, ps.io.catalog("nowhere"))
     with pytest.raises(FlowError, match="the session has no Delta catalog"):
-        published(tmp_path, EPOCHS, ps.catalog("default", path=str(tmp_path / "out")))
+        published(tmp_path, EPOCHS, ps.io.catalog("default", path=str(tmp_path / "out")))
     with pytest.raises(FlowError, match="format must be one of delta, parquet, got 'csv'"):
-        ps.catalog("default", format="csv")  # type: ignore[arg-type]
+        ps.io.catalog("default", format="csv")  # type: ignore[arg-type]
     spark.sql(f"create table totals (a int) using csv location '{tmp_path}/other'")
     try:
         with pytest.raises(RecoveryError, match=r"default\.totals exists already"):
-            published(tmp_path, EPOCHS, ps.catalog("default", format="parquet", path=str(tmp_path / "o")))
+            published(tmp_path, EPOCHS, ps.io.catalog("default", format="parquet", path=str(tmp_path / "o")))
     finally:
         spark.sql("drop table totals")
 

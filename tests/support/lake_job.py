@@ -103,7 +103,7 @@ def main() -> None:
         if change:
             spark.sql(change)
         flow = ps.views(spark, VIEWS, policy="AUTO")
-        refreshed(spark, flow, home / "checkpoint", ps.catalog("gold"))
+        refreshed(spark, flow, home / "checkpoint", ps.io.catalog("gold"))
         for name, text in VIEWS.items():
             found, wanted = rows(spark.table(f"gold.{name}")), rows(spark.sql(text))
             assert found == wanted, f"after {change!r}, {name}: {found} is not {wanted}"

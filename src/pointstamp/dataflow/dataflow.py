@@ -608,9 +608,7 @@ class Dataflow:
             )
         from pointstamp.spark import streaming  # pyspark is loaded by those who use it
 
-        data |= self._followed(
-            on, data, checkpoint=absolute_place(checkpoint), available_now=available_now
-        )
+        data |= self._followed(on, data, checkpoint=absolute_place(checkpoint), available_now=available_now)
         query = streaming.start(
             _in_session_zone(self.plan, on),
             on,
