@@ -251,7 +251,7 @@ def test_what_cannot_work_is_said_before_spark_starts(spark: SparkSession) -> No
     with pytest.raises(FlowError, match=r"given path=, but has no input of that name\..* with output="):
         flow.run(on=spark, numbers=frame, path="somewhere")
     with pytest.raises(FlowError, match=r"needs a folder's path as output=, but was given ParquetSink"):
-        flow.run(on=spark, numbers=frame, output=ps.io.ParquetSink("somewhere"))  # type: ignore[call-overload]
+        flow.run(on=spark, numbers=frame, output=ps.io.ParquetSink("somewhere"))
     silent = ps.Dataflow("silent")
     silent.stream_input("numbers", "x long")
     with pytest.raises(FlowError, match=r"flow 'silent' has no output"):

@@ -212,7 +212,7 @@ def test_python_functions_give_what_spark_gives(spark: SparkSession, fed: Fed, n
 
 def signature(spark: SparkSession, function: Callable[..., Any]) -> str:
     frame = spark.table("t").select("id", F.udf(function, "long")("i").alias("made"))
-    operator = logical_views(spark, {"v": frame}, {}, {}).outputs["v"]
+    operator = logical_views(spark, {"v": frame}, {}, {}, {}).outputs["v"]
     return signatures([operator])[operator]
 
 

@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 
 from pointstamp.errors import FlowError
 from pointstamp.sinks.reading import published_now
-from pointstamp.sources.delta import delta_changes
+from pointstamp.sources.delta import delta
 from pointstamp.sources.files import files
 from pointstamp.sources.iceberg import iceberg
 from pointstamp.sources.published import published
@@ -155,7 +155,7 @@ def _delta(name: str, location: Any, read: Callable[[], DataFrame]) -> FollowedI
         return FollowedInput(name, text, None, read, problem=problem)
 
     def make() -> Any:  # noqa: ANN401 - a source
-        return delta_changes(path)
+        return delta(path)
 
     return FollowedInput(name, f"{text} and its changes, a version per epoch", make, read, marker=CHANGE)
 
