@@ -28,7 +28,7 @@ ORDERS: dict[str, str] = {
     "s asc nulls last": "s nulls last",
 }
 
-FUNCTIONS: dict[str, tuple[ps.functions.OrderFunction, str]] = {
+FUNCTIONS: dict[str, tuple[ps.functions.OrderFunction | ps.functions.Aggregate, str]] = {
     "row_number": (ps.row_number(), "row_number() over ({w})"),
     "rank": (ps.rank(), "rank() over ({by})"),
     "dense_rank": (ps.dense_rank(), "dense_rank() over ({by})"),
