@@ -66,14 +66,14 @@ def catalog(
         path: where the tables are. Default: the place of the schema.
 
     Example:
-        flow.start(spark, checkpoint=place, output=ps.catalog("gold"))
+        flow.start(spark, checkpoint=place, output=ps.io.catalog("gold"))
         spark.table("gold.totals").show()
 
     """
     if format not in get_args(CatalogFormat):
         raise FlowError(
             f"catalog '{schema}': format must be one of {', '.join(get_args(CatalogFormat))}, got "
-            f"{format!r}. For Iceberg, use ps.IcebergSink(changes=False)."
+            f"{format!r}. For Iceberg, use ps.io.IcebergSink(changes=False)."
         )
     return CatalogSink(schema, format, None if path is None else absolute_place(path))
 
