@@ -73,7 +73,7 @@ def catalog(
     if format not in get_args(CatalogFormat):
         raise FlowError(
             f"catalog '{schema}': format must be one of {', '.join(get_args(CatalogFormat))}, got "
-            f"{format!r}. Iceberg tables of changes are written by ps.io.IcebergSink."
+            f"{format!r}. For Iceberg, use ps.io.IcebergSink(changes=False)."
         )
     return CatalogSink(schema, format, None if path is None else absolute_place(path))
 

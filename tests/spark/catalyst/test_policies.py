@@ -162,3 +162,16 @@ def test_a_query_that_keeps_running_rejects_views_that_are_recomputed(
     flow = ps.views(spark, {"some": NOT_INCREMENTAL.format(sold)}, policy="AUTO")
     with pytest.raises(FlowError, match="'some' is recomputed in full, which a query that keeps running"):
         flow.start(on=spark, checkpoint=tmp_path / "c", output=tmp_path / "out")
+
+
+def test_inputs_that_cannot_be_fixed_at_a_moment_are_rejected(spark: SparkSession, tmp_path: Path) -> None:
+    orders(spark, 0).write.csv(str(tmp_path / "csv"))
+    texts = spark.read.schema("city string, price long").csv(str(tmp_path / "csv"))
+    with pytest.raises(SqlError, match="view 'v' cannot be recomputed in full, because its csv files"):
+        ps.views(spark, {"v": texts.groupBy("city").count()}, policy="FULL")
+    orders(spark, 0).write.parquet(str(tmp_path / "parquet"))
+    spark.read.parquet(str(tmp_path / "parquet")).createOrReplaceTempView("sold_by_policy")
+    views = {"texts": texts.groupBy("city").count(), "some": NOT_INCREMENTAL.format("sold_by_policy")}
+    flow = ps.views(spark, views, policy="AUTO")
+    with pytest.raises(FlowError, match="input 'csv' is a streaming DataFrame, whose rows cannot be fixed"):
+        refreshed(spark, flow, tmp_path)
