@@ -164,7 +164,7 @@ class _HashLookup:
 
 
 def _distinct(coded: list[pa.Array], hashes: Hashes, rows: Slots) -> tuple[Slots, Slots]:
-    """Of some rows of a batch which distinct one each is, as they first come, and which are their first ones."""
+    """Of some rows of a batch which distinct one each is, as they come, and which rows are first."""
     codes, firsts = SlotTable().number(hashes[rows], False, None, UNKNOWN, 0)
     if len(firsts) < len(rows):
         own = rows[firsts[codes]]
@@ -178,7 +178,7 @@ def _distinct(coded: list[pa.Array], hashes: Hashes, rows: Slots) -> tuple[Slots
 
 def _distinct_by_value(coded: list[pa.Array], rows: Slots) -> tuple[Slots, Slots]:
     numbers: dict[tuple[object, ...], int] = {}
-    firsts = []
+    firsts: list[int] = []
     values = [column.take(pa.array(rows)).to_pylist() for column in coded]
     codes = np.empty(len(rows), np.intp)
     for row, key in enumerate(zip(*values, strict=True)):
