@@ -196,7 +196,8 @@ def _kernel_extensions(folder: Path, flags: Sequence[str]) -> list[object]:
         )
         for name in KERNELS
     ]
-    made: list[object] = cythonize(own, build_dir=str(folder / "c"), quiet=True)
+    built = cythonize(own, build_dir=str(folder / "c"), quiet=True)  # type: ignore[no-untyped-call]
+    made: list[object] = built
     return made
 
 

@@ -6,7 +6,7 @@ Families, and what only each can find:
 - several parts one behind the other, and two parts interleaved, some without nulls: bits that are set at the
   wrong place, texts that begin where others do;
 - types that are not worked on: an answer where there should be none.
-Two values are equal here if Python says so of what Arrow makes of them; NaN and -0.0 have their own cases.
+Two values are the same here if Python says so; NaN and -0.0 are cases of their own.
 """
 
 from typing import Any

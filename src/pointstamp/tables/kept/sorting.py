@@ -32,4 +32,5 @@ def told_apart(rows: Callable[[Positions], pa.RecordBatch], order: Positions, ti
     order[tied] = theirs[inner]
     slot_at = np.full(len(order), -1, np.int64)
     slot_at[tied] = slots[inner]
-    return ties[slot_at[ties] == slot_at[ties - 1]]
+    same: Positions = ties[slot_at[ties] == slot_at[ties - 1]]
+    return same
