@@ -191,8 +191,28 @@ def _exactly(kernel: Kernel, gives: pa.DataType, *data: Datum) -> Datum:
     ):
         found = kernel(*data)
         return found if found.type == gives else _to_decimal(found, gives)
+    if kernel is pc.multiply_checked and one.scale + other.scale == gives.scale:
+        few = [_with_few_digits(datum) for datum in data]
+        if _digits(kernel, *(datum.type for datum in few)) <= _DIGITS_OF_128:
+            return _as(kernel(*few), gives)
     wide = [_as_decimal256(datum) for datum in data]
     return _to_decimal(kernel(*wide), gives)
+
+
+def _with_few_digits(datum: Datum) -> Datum:
+    """Return decimals in a type with no more digits than the largest of them has."""
+    if isinstance(datum, pa.Scalar) or not types.is_decimal128(datum.type) or not len(datum):
+        return datum
+    bounds = pc.min_max(datum).as_py().values()
+    digits = max((each.adjusted() + 1 for each in bounds if each), default=0) + datum.type.scale
+    return _as(datum, pa.decimal128(min(max(digits, 1), datum.type.precision), datum.type.scale))
+
+
+def _as(decimals: pa.Array, found: pa.DataType) -> pa.Array:
+    """Return decimals in a type of the same scale that has enough digits; nothing is copied."""
+    if isinstance(decimals, pa.ChunkedArray) or not types.is_decimal128(found):
+        return pc.cast(decimals, found)
+    return pa.Array.from_buffers(found, len(decimals), decimals.buffers(), offset=decimals.offset)
 
 
 def _digits(kernel: Kernel, one: pa.DataType, other: pa.DataType) -> int:

@@ -35,6 +35,7 @@ from pointstamp.plan.rules.push_predicates import push_predicates
 from pointstamp.plan.rules.push_top import push_top
 from pointstamp.plan.rules.rewriting import Roots, Rule
 from pointstamp.plan.rules.share_subplans import share_subplans
+from pointstamp.plan.rules.single_values import single_values
 from pointstamp.plan.rules.use_keys import use_keys
 from pointstamp.plan.signatures import ANNOTATIONS
 
@@ -47,6 +48,7 @@ ALL: Final[tuple[Rule, ...]] = (
     order_joins,
     push_top,
     first_rows,
+    single_values,
     plain_names,
     share_subplans,
     prune_columns,

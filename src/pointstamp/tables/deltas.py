@@ -38,7 +38,7 @@ from pointstamp.tables.mapping import MappedRows
 from pointstamp.tables.on_extremes import ExtremesPlan, OnExtremes
 from pointstamp.tables.on_rows import OnRows
 from pointstamp.tables.on_sums import OnSums, SumsOfGroups, SumsPlan
-from pointstamp.tables.on_top import OnTop, TopPlan
+from pointstamp.tables.on_top import OnFirstOnly, OnTop, TopPlan
 from pointstamp.tables.parts import come_in_parts
 from pointstamp.tables.sharing import arranged_by
 from pointstamp.tables.timed.epoch_sessions import EpochSessions
@@ -266,13 +266,24 @@ def on_extremes(
     return add_operator(name, spec(OnExtremes, plan), inputs, outputs, in_order=True)[0]
 
 
-def on_top(deltas: Stream, name: str, keys: tuple[str, ...], first: First, result: pa.Schema) -> Stream:
-    """The first rows of each key."""
+def on_top(
+    deltas: Stream,
+    name: str,
+    keys: tuple[str, ...],
+    first: First,
+    result: pa.Schema,
+    *,
+    only_grows: bool = False,
+) -> Stream:
+    """The first rows of each key; of a table that only grows no others are kept."""
     if deltas.loops:
         return on_groups(deltas, name, keys, first, result)
     inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": weighed(f"'{name}'", result)}
+    plan = TopPlan(deltas.schema, keys, first)
+    if only_grows and first.rank is None:
+        return add_operator(name, partial(OnFirstOnly, plan, arranged={}), inputs, outputs, in_order=True)[0]
     arranged = {"rows": arranged_by(deltas, keys, has_nulls=True, order=first.by[0])}
-    logic = spec(OnTop, TopPlan(deltas.schema, keys, first), arranged=arranged)
+    logic = spec(OnTop, plan, arranged=arranged)
     return add_operator(name, logic, inputs, outputs, in_order=True)[0]
 
 

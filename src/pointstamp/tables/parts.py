@@ -15,12 +15,12 @@ from pointstamp.tables.on_both import InBoth, OnlyInFirst
 from pointstamp.tables.on_extremes import OnExtremes
 from pointstamp.tables.on_rows import OnRows
 from pointstamp.tables.on_sums import OnSums
-from pointstamp.tables.on_top import OnTop
+from pointstamp.tables.on_top import OnFirstOnly, OnTop
 from pointstamp.topology.ports import SourcePort
 
 _SEND_SUMS: Final = (
     *(Border, Consolidated, InBoth, OnExtremes, OnGroups),
-    *(OnlyInFirst, OnRows, OnSums, OnTop),
+    *(OnlyInFirst, OnRows, OnSums, OnTop, OnFirstOnly),
 )
 
 

@@ -227,7 +227,8 @@ class Table:
         result = pa.schema([*deltas.rows_schema(changes), *extra])
         order = ordering(who, self.schema, by)
         function = First(count, order, ties, rank, weighed(who, result))
-        made = Table(deltas.on_top(changes, name, keys or (ALL,), function, result))
+        grows = self.only_appends
+        made = Table(deltas.on_top(changes, name, keys or (ALL,), function, result, only_grows=grows))
         return made.drop(ALL) if is_only_keys or not keys else made
 
     def with_order(

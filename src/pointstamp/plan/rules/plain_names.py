@@ -237,7 +237,7 @@ def _join(naming: _Naming, operator: LogicalOperator) -> Renamed:
     asked = {other for _, other in operator.keys}
     if not is_once or any(theirs[own] in keys for own in told if own not in asked):
         raise _KeptError  # one of two equal columns of the right side is a key
-    if operator.kind in ("right", "full") and len(set(mine.values())) < len(mine):
+    if _may_differ(operator, mine):
         raise _KeptError  # of two equal columns of the left side one is a key, and the other may be null
     taken = set(left.schema.names)
     others = [name for name in right.schema.names if name not in keys]
@@ -259,6 +259,11 @@ def _join(naming: _Naming, operator: LogicalOperator) -> Renamed:
     condition = None if operator.condition is None else renamed(operator.condition, names)
     made = replace(operator, left=left, right=right, keys=tuple(pairs), condition=condition, suffix=suffix)
     return made, _of_schema(operator, names)
+
+
+def _may_differ(operator: logical.Join, names: Names) -> bool:
+    """Return whether columns that are equal on the left side may differ in a pair."""
+    return operator.kind in ("right", "full") and len(set(names.values())) < len(names)
 
 
 def _clashes(taken: set[str], others: Sequence[str], suffix: str) -> bool:
