@@ -102,7 +102,7 @@ def outputs_of(flow: ps.Dataflow) -> dict[str, list[Any]]:
         for name, rows in ROWS.items()
     }
     try:
-        results = flow.run_local(data)
+        results = flow.run(data)
     except PointstampError as error:  # rows that a verb rejects: the other flow must do so, too
         return {"raised": [type(error)]}
     return {
@@ -140,8 +140,8 @@ def test_a_changed_parameter_is_rejected_or_gives_the_table_of_the_new_flow(kind
 
 
 RIGHT = {
-    "Stream": ["join_within(at)"],
-    "Table": ["join_within(at)"],
+    "Stream": ["join_interval(at)"],
+    "Table": ["join_interval(at)"],
     "graphs": [],
 }
 AT_LEAST = {"Stream": 60, "Table": 55, "graphs": 30}
@@ -156,7 +156,7 @@ FUNCTIONS_OF_VERBS = ("map_batches(function)", "flat_map(function)", "map(functi
 
 def declared(**changed: Any) -> ps.Dataflow:  # noqa: ANN401 - arguments of input
     flow = ps.Dataflow("inputs")
-    said = {"name": "a", "schema": "k long, at long", "epoch": ps.event_time("at", every=5, lateness=3)}
+    said = {"name": "a", "schema": "k long, at long", "epoch": ps.by_event_time("at", every=5, lateness=3)}
     flow.output("out", flow.input(**{**said, **changed}))
     return flow
 
@@ -182,7 +182,7 @@ INPUTS: dict[str, tuple[Callable[..., ps.Dataflow], dict[str, Any]]] = {
         {
             "name": "b",
             "schema": "k int, at long",
-            "epoch": ps.event_time("at", every=6, lateness=3),
+            "epoch": ps.by_event_time("at", every=6, lateness=3),
             "late": "drop",
             "late_output": "behind",
             "extra_columns": FREE,
@@ -236,8 +236,8 @@ def test_every_aggregate_is_told_from_every_other_by_its_column_too() -> None:
     for name, make in AGGREGATES.items():
         for arguments in _arguments(make):
             flow = ps.Dataflow("aggregates")
-            rows = flow.input("a", "k long, n long, m long, b boolean, c boolean").running()
-            flow.output("out", rows.reduce("k", v=make(*arguments)))
+            rows = flow.table("a", "k long, n long, m long, b boolean, c boolean")
+            flow.output("out", rows.group_by("k").agg(v=make(*arguments)))
             shapes[f"{name}{arguments}"] = repr(shape_of(flow.plan, "q").operators)
     assert len(shapes) > 20
     same = [(a, b) for a, b in combinations(shapes, 2) if shapes[a] == shapes[b]]
@@ -322,7 +322,7 @@ def test_an_edited_view_is_rejected(edit: str) -> None:
 
 def computing(function: Callable[..., Any]) -> Plan:
     flow = ps.Dataflow("functions")
-    flow.output("out", flow.input("a", "k long").map_batches(function))
+    flow.output("out", flow.stream_input("a", "k long").map_batches(function))
     return flow.plan
 
 
@@ -407,7 +407,7 @@ def test_an_expression_that_is_nested_deeply_has_a_shape() -> None:
         column = ps.col("k")
         for number in range(200):
             column = column + (last if number == 199 else 1)
-        flow.output("out", flow.input("a", "k long").select(k=column))
+        flow.output("out", flow.stream_input("a", "k long").select(k=column))
         return flow.plan
 
     assert not is_rejected(nested(1), nested(1))
@@ -438,15 +438,15 @@ def everything(*, has_edits: bool = True) -> Iterator[Plan]:
 
 def _in_event_time() -> ps.Dataflow:
     flow = ps.Dataflow("event time")
-    at = flow.input("a", "k long, at long", epoch=ps.event_time("at", every=5, lateness=3))
-    flow.output("late enough", at.window("at", 5).delay_until("window_end"))
-    flow.output("sessions", at.running().closed_sessions("k", at="at", gap=2))
+    at = flow.stream_input("a", "k long, at long", epochs=ps.by_event_time("at", every=5, lateness=3))
+    flow.output("late enough", at.window("at", 5).emit_on_close("window_end"))
+    flow.output("sessions", at.to_table().closed_sessions("k", at="at", gap=2))
     return flow
 
 
 def _with_texts_as_ids() -> ps.Dataflow:
     flow = ps.Dataflow("texts")
-    graph = graphs.Graph(flow.input("a", "src string, dst string").running())
+    graph = graphs.Graph(flow.table("a", "src string, dst string"))
     flow.output("bfs", graphs.bfs(graph, "a"))
     flow.output("wcc", graphs.wcc(graph))
     flow.output("cdlp", graphs.cdlp(graph))

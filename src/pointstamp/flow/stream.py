@@ -347,7 +347,7 @@ def reduced(stream: Stream, keys: tuple[str, ...], asked: Reducing) -> Stream:
         what = f"'{others[0]}' is {asked.aggregates[others[0]]}" if others else "it has no key column"
         raise FlowError(
             f"{who} cannot be running: {what}. A table keeps it up to date, and takes back what it has sent: "
-            "running().reduce(...)."
+            "to_table().reduce(...)."
         )
     at = wiring(stream)
     reduces = Reduces(keys, asked.aggregates, asked.running)

@@ -58,7 +58,7 @@ from pointstamp.topology.ports import OperatorIndex
 
 
 class Table:
-    """Rows that appear and disappear; made by ``stream.running()`` and by operations on other tables."""
+    """Rows that appear and disappear; made by ``stream.to_table()`` and by operations on other tables."""
 
     def __init__(self, changes: Stream) -> None:
         assert changes.schema.names[-1] == DIFF
@@ -209,7 +209,7 @@ class Table:
         name: str | Aggregation = "reduce",
         **named: Aggregation,
     ) -> "Table":
-        """One row for each key, with aggregates of its rows: ``reduce("city", people=ps.count())``."""
+        """One row for each key, with aggregates of its rows: ``group_by("city").agg(people=ps.count())``."""
         asked = reducing(
             f"reduce of {self}", "reduce", aggregates=aggregates, running=False, name=name, named=named
         )
@@ -255,7 +255,7 @@ class Table:
     ) -> "Table":
         """All columns, and what the place of a row among the rows of its key says of it, in an order."""
         given = {"name": name} if isinstance(name, OrderFunction) else {}
-        operator = checked_name(f"with_order of {self}", "with order" if given else name)
+        operator = checked_name(f"over of {self}", "with order" if given else name)
         wanted = {**(functions or {}), **named, **given}
         return Table(ordered(self._deltas, keys, by, wanted, operator, f"'{operator}' of {self}"))
 
@@ -281,7 +281,7 @@ class Table:
     # Event time.
 
     def keep_until(self, when: str | Expression, *, name: str = "keep until") -> "Table":
-        """The rows whose time has not been passed by event time: ``keep_until("window_end")``."""
+        """The rows whose time has not been passed by event time: ``retain_until("window_end")``."""
         who, grows = f"'{name}' of {self}", self.only_appends
         return Table(deltas.kept_until(self._deltas, name, _timed(when), who, only_grows=grows))
 
@@ -320,13 +320,13 @@ class Table:
         suffix: str = "_right",
         name: str = "join within",
     ) -> Stream:
-        """As ``stream.join_within``, for tables to which rows are only added."""
+        """As ``stream.join_interval``, for tables to which rows are only added."""
         self._check_table(name, other)
         for side in (self, other):
             if not side.only_appends:
                 raise FlowError(
                     f"'{name}' needs append-only tables, but rows of {side} can be deleted. Use join with "
-                    "where=, with both sides downstream of keep_until."
+                    "where=, with both sides downstream of retain_until."
                 )
         return pairs_within(self._deltas, deltas_of(other), on, at, within, suffix, name)
 
@@ -375,7 +375,7 @@ class Table:
         if not isinstance(other, Table):
             raise FlowError(
                 f"'{name}' of {self} needs a table, got {type(other).__name__}. Make a table "
-                "of a stream with running()."
+                "of a stream with to_table()."
             )
 
     def _like(self, name: str, other: "Table") -> Stream:
@@ -473,7 +473,7 @@ class TableLoop:
         if not isinstance(table, Table):
             raise FlowError(
                 f"loop '{self.name}': {act} of a loop of tables needs a table, got "
-                f"{type(table).__name__}. Make a table of a stream with running()."
+                f"{type(table).__name__}. Make a table of a stream with to_table()."
             )
         return deltas_of(table)
 
