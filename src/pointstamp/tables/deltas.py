@@ -281,7 +281,7 @@ def on_top(
     inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": weighed(f"'{name}'", result)}
     plan = TopPlan(deltas.schema, keys, first)
     if only_grows and first.rank is None:
-        return add_operator(name, partial(OnFirstOnly, plan, arranged={}), inputs, outputs, in_order=True)[0]
+        return add_operator(name, spec(OnFirstOnly, plan, arranged={}), inputs, outputs, in_order=True)[0]
     arranged = {"rows": arranged_by(deltas, keys, has_nulls=True, order=first.by[0])}
     logic = spec(OnTop, plan, arranged=arranged)
     return add_operator(name, logic, inputs, outputs, in_order=True)[0]
