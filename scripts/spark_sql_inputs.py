@@ -1,11 +1,12 @@
 """Run Spark's own SQL test inputs as views, and report what is accepted, rejected by reason, and different.
 
-    .venv/bin/python scripts/spark_sql_inputs.py ~/spark/sql/core/.../sql-tests/inputs [FILE ...]
+    .venv/bin/python scripts/spark_sql_inputs.py ~/spark/sql/core/src/test/resources/sql-tests/inputs [FILE]
 
 The first argument is the folder of the inputs, which comes with Spark's sources; others name files in it.
 The exit code is 1 if an answer differs from Spark's.
 """
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -33,12 +34,12 @@ def main() -> int:
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # queries that fail are counted
     report = Report()
     try:
         for path in [folder / name for name in names] or sorted(folder.rglob("*.sql")):
             before = len(report.outcomes)
-            for outcome in compared_file(spark, path):
-                report.outcomes.append(outcome)
+            report.outcomes.extend(compared_file(spark, path))
             print(
                 f"{path.relative_to(folder)}: {len(report.outcomes) - before} queries",
                 file=sys.stderr,

@@ -134,9 +134,9 @@ def _session(spark: Any, settings: list[str]) -> Iterator[None]:  # noqa: ANN401
     finally:
         for name, value in before.items():
             spark.conf.set(name, value)
-        for table in spark.catalog.listTables("inputs"):
-            if table.isTemporary:
-                spark.catalog.dropTempView(table.name)
+        for view in spark.sql("show views").collect():
+            if view.isTemporary:
+                spark.catalog.dropTempView(view.viewName)
         spark.sql("use default")
         spark.sql("drop database inputs cascade")
 

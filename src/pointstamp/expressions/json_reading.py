@@ -3,7 +3,7 @@
 Texts may be in single quotes, and what stands after the value is not read. A text that is no JSON gives null,
 or a struct of nulls, also where Spark keeps fields that it has read before the mistake. A value of another
 type than the schema asks for is null in its struct, and makes a list or a map that holds it fail; a key that
-is there twice has its last value. Numbers and nested values that are asked for as texts are written anew:
+is there twice has its last value. Numbers and nested values that are asked for as texts are written again:
 ``1.50`` is ``1.5``, without spaces between.
 """
 
@@ -27,7 +27,7 @@ Kind: TypeAlias = Literal["object", "array", "text", "integer", "float", "boolea
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class JsonValue:
     """A value of JSON: pairs of an object, nodes of an array, a text, or what a number is written as."""
 
     kind: Kind
@@ -40,7 +40,11 @@ class _NotJsonError(ValueError):
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-_WORDS: Final = {"true": Node("boolean", True), "false": Node("boolean", False), "null": Node("null", None)}
+_WORDS: Final = {
+    "true": JsonValue("boolean", True),
+    "false": JsonValue("boolean", False),
+    "null": JsonValue("null", None),
+}
 _NO_NUMBERS: Final = {
     "NaN": "nan", "Infinity": "inf", "+Infinity": "inf", "-Infinity": "-inf", "INF": "inf", "+INF": "inf",
     "-INF": "-inf",
@@ -54,13 +58,13 @@ _DEPTH_MAX: Final = 1_000
 """Jackson's ``StreamReadConstraints``."""
 
 
-def parsed(text: str, *, is_lenient: bool) -> Node | None:
+def parsed(text: str, *, is_lenient: bool) -> JsonValue | None:
     """The value that a text begins with; None if it is empty or no JSON.
 
     A lenient reader takes control characters in texts, and one that is not takes numbers that are none.
 
-    >>> parsed("{'a': [1, 2.50]} rest", is_lenient=True)
-    Node(kind='object', value=[('a', Node(kind='array', value=[Node(kind='integer', value='1'), ...
+    >>> parsed("{'a': 2.50} rest", is_lenient=True)
+    JsonValue(kind='object', value=[('a', JsonValue(kind='float', value='2.50'))])
     """
     try:
         at = _after_space(text, 0)
@@ -82,7 +86,7 @@ class _Reader:
     text: str
     is_lenient: bool
 
-    def value(self, at: int, depth: int) -> tuple[Node, int]:
+    def value(self, at: int, depth: int) -> tuple[JsonValue, int]:
         """The value at a place, and where it ends."""
         text = self.text
         if at >= len(text) or depth > _DEPTH_MAX:
@@ -90,7 +94,7 @@ class _Reader:
         letter = text[at]
         if letter in "\"'":
             found, end = self.string(at)
-            return Node("text", found), end
+            return JsonValue("text", found), end
         if letter == "{":
             return self.object(at, depth)
         if letter == "[":
@@ -98,22 +102,22 @@ class _Reader:
         match = _NUMBER.match(text, at)
         if match is not None and (match.end() == len(text) or text[match.end()] in _AFTER):
             is_float = match[1] is not None or match[2] is not None
-            return Node("float" if is_float else "integer", match[0]), match.end()
+            return JsonValue("float" if is_float else "integer", match[0]), match.end()
         word = _WORD.match(text, at)
         if word is None:
             raise _NotJsonError
         if word[0] in _WORDS:
             return _WORDS[word[0]], word.end()
         if not self.is_lenient and word[0] in _NO_NUMBERS:
-            return Node("float", _NO_NUMBERS[word[0]]), word.end()
+            return JsonValue("float", _NO_NUMBERS[word[0]]), word.end()
         raise _NotJsonError
 
-    def object(self, at: int, depth: int) -> tuple[Node, int]:
+    def object(self, at: int, depth: int) -> tuple[JsonValue, int]:
         """The object that begins at a place."""
-        pairs: list[tuple[str, Node]] = []
+        pairs: list[tuple[str, JsonValue]] = []
         at = _after_space(self.text, at + 1)
         if self._is(at, "}"):
-            return Node("object", pairs), at + 1
+            return JsonValue("object", pairs), at + 1
         while True:
             if not (self._is(at, '"') or self._is(at, "'")):
                 raise _NotJsonError
@@ -125,23 +129,23 @@ class _Reader:
             pairs.append((name, found))
             at = _after_space(self.text, at)
             if self._is(at, "}"):
-                return Node("object", pairs), at + 1
+                return JsonValue("object", pairs), at + 1
             if not self._is(at, ","):
                 raise _NotJsonError
             at = _after_space(self.text, at + 1)
 
-    def array(self, at: int, depth: int) -> tuple[Node, int]:
+    def array(self, at: int, depth: int) -> tuple[JsonValue, int]:
         """The array that begins at a place."""
-        nodes: list[Node] = []
+        nodes: list[JsonValue] = []
         at = _after_space(self.text, at + 1)
         if self._is(at, "]"):
-            return Node("array", nodes), at + 1
+            return JsonValue("array", nodes), at + 1
         while True:
             found, at = self.value(at, depth + 1)
             nodes.append(found)
             at = _after_space(self.text, at)
             if self._is(at, "]"):
-                return Node("array", nodes), at + 1
+                return JsonValue("array", nodes), at + 1
             if not self._is(at, ","):
                 raise _NotJsonError
             at = _after_space(self.text, at + 1)
@@ -198,8 +202,8 @@ def _quoted(text: str) -> str:
     return _FAR.sub(escaped, quoted(text))
 
 
-def written(node: Node) -> str:
-    """A value written anew.
+def written(node: JsonValue) -> str:
+    """A value as text, in the form that Jackson writes.
 
     >>> found = parsed('{"a": [1, 2.50, null, "x"]}', is_lenient=True)
     >>> written(found)
@@ -223,7 +227,7 @@ def written(node: Node) -> str:
     return "null"
 
 
-def _as_text(node: Node) -> str | None:
+def _as_text(node: JsonValue) -> str | None:
     """A value as text; None for a text that cannot be written in UTF-8."""
     if node.kind != "text":
         return written(node)
@@ -260,7 +264,7 @@ def _path(path: str) -> list[str | int] | None:
     return steps
 
 
-def _found(node: Node, steps: Sequence[str | int]) -> Node | None:
+def _found(node: JsonValue, steps: Sequence[str | int]) -> JsonValue | None:
     if not steps:
         return node
     first, *others = steps
@@ -314,7 +318,7 @@ def _json_length(text: str) -> int | None:
 _FAILED: Final = object()
 """What a value gives that is not of the type that is asked for."""
 
-Converter: TypeAlias = Callable[[Node], Any]
+Converter: TypeAlias = Callable[[JsonValue], Any]
 
 
 def _converter(kind: pa.DataType, what: str) -> Converter:
@@ -338,7 +342,7 @@ def _converter(kind: pa.DataType, what: str) -> Converter:
     )
 
 
-def _struct(node: Node, fields: Mapping[str, Converter]) -> Any:  # noqa: ANN401 - a struct or that it failed
+def _struct(node: JsonValue, fields: Mapping[str, Converter]) -> Any:  # noqa: ANN401 - a struct or that it failed
     if node.kind == "null":
         return None
     if node.kind != "object":
@@ -351,7 +355,7 @@ def _struct(node: Node, fields: Mapping[str, Converter]) -> Any:  # noqa: ANN401
     return made
 
 
-def _all(node: Node, wanted: Kind, part: Converter) -> Any:  # noqa: ANN401 - a list or that it failed
+def _all(node: JsonValue, wanted: Kind, part: Converter) -> Any:  # noqa: ANN401 - a list or that it failed
     if node.kind == "null":
         return None
     if node.kind != wanted:
@@ -363,7 +367,7 @@ def _all(node: Node, wanted: Kind, part: Converter) -> Any:  # noqa: ANN401 - a 
     return _FAILED if any(each is _FAILED for _, each in pairs) else pairs
 
 
-def _integer(node: Node, kind: pa.DataType) -> Any:  # noqa: ANN401
+def _integer(node: JsonValue, kind: pa.DataType) -> Any:  # noqa: ANN401
     if node.kind != "integer":
         return _FAILED
     value, half = int(node.value), 1 << (kind.bit_width - 1)
@@ -375,7 +379,7 @@ def _integer(node: Node, kind: pa.DataType) -> Any:  # noqa: ANN401
 _SPELLED: Final = {"NaN", "+INF", "+Infinity", "Infinity", "-INF", "-Infinity"}
 
 
-def _float(node: Node, kind: pa.DataType) -> Any:  # noqa: ANN401
+def _float(node: JsonValue, kind: pa.DataType) -> Any:  # noqa: ANN401
     del kind
     if node.kind in ("integer", "float"):
         return float(node.value)
@@ -384,12 +388,12 @@ def _float(node: Node, kind: pa.DataType) -> Any:  # noqa: ANN401
     return _FAILED
 
 
-def _boolean(node: Node, kind: pa.DataType) -> Any:  # noqa: ANN401
+def _boolean(node: JsonValue, kind: pa.DataType) -> Any:  # noqa: ANN401
     del kind
     return node.value if node.kind == "boolean" else _FAILED
 
 
-def _text(node: Node, kind: pa.DataType) -> str:
+def _text(node: JsonValue, kind: pa.DataType) -> str:
     del kind
     return _ALONE.sub("?", node.value) if node.kind == "text" else written(node)
 
@@ -398,7 +402,7 @@ def _decimal_of(kind: pa.DataType) -> Converter:
     exponent = Decimal(1).scaleb(-kind.scale)
     context = Context(prec=kind.precision, rounding=ROUND_HALF_UP)
 
-    def converter(node: Node) -> Any:  # noqa: ANN401
+    def converter(node: JsonValue) -> Any:  # noqa: ANN401
         if node.kind == "null":
             return None
         if node.kind not in ("integer", "float", "text") or not node.value:
@@ -414,7 +418,7 @@ def _decimal_of(kind: pa.DataType) -> Converter:
     return converter
 
 
-_PLAIN: Final[Sequence[tuple[Callable[[pa.DataType], bool], Callable[[Node, pa.DataType], Any]]]] = (
+_PLAIN: Final[Sequence[tuple[Callable[[pa.DataType], bool], Callable[[JsonValue, pa.DataType], Any]]]] = (
     (types.is_integer, _integer),
     (types.is_floating, _float),
     (types.is_boolean, _boolean),
@@ -433,7 +437,7 @@ def _from_json_rule(what: str, found: Sequence[pa.DataType], options: Mapping[st
         if root is None:
             return nothing if text.strip(" \t\r\n") else None
         if takes_one and root.kind == "object":
-            root = Node("array", [root])
+            root = JsonValue("array", [root])
         made = convert(root)
         return nothing if made is _FAILED or made is None else made
 

@@ -19,17 +19,17 @@ from pointstamp.expressions.tree import Call, Expression, col, lit
 from pointstamp.plan import logical
 from pointstamp.plan.logical import LogicalOperator
 from pointstamp.reduce.aggregate import Aggregate
+from pointstamp.spark.catalyst.python_batches import (
+    CallingWay,
+    GroupCall,
+    ScalarCall,
+    with_result,
+    with_rows_of_groups,
+)
 from pointstamp.spark.catalyst.relation import BoundRelation, fresh_name, id_of
 from pointstamp.spark.catalyst.rules import walk
 from pointstamp.spark.catalyst.trees import ExpressionNode, PlanNode
 from pointstamp.spark.catalyst.types import arrow_type
-from pointstamp.spark.python_batches import (
-    CallingWay,
-    GroupFunction,
-    ScalarFunction,
-    with_result,
-    with_rows_of_groups,
-)
 
 if TYPE_CHECKING:
     from pointstamp.spark.catalyst.translation import Translation
@@ -61,7 +61,7 @@ def with_call(
         value = each.children[0] if is_named else each
         relation, column = translation.column(relation, value, f"argument {place}")
         keywords.append((str(each.fields["key"]), column)) if is_named else arguments.append(column)
-    spec = ScalarFunction(
+    spec = ScalarCall(
         str(node.fields["name"]),
         way,
         tuple(arguments),
@@ -133,7 +133,7 @@ def _with_groups(translation: "Translation", node: PlanNode, sides: Sequence[_Si
     groups = operators.make(logical.Aggregate, rows, keys, collected)
     output = node.fields["output"]
     gives = arrow_type(call.fields["dataType"], f"the Python function '{call.fields['name']}'")
-    spec = GroupFunction(
+    spec = GroupCall(
         str(call.fields["name"]),
         _GROUPED[int(call.fields["evalType"])],
         keys,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Self
 
-from pointstamp.spark.python_batches import UTC_CONVERSIONS, Conversions
+from pointstamp.spark.catalyst.python_batches import UTC_CONVERSIONS, Conversions
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ class Translation:
     ) -> tuple[BoundRelation, list[ExpressionNode]]:
         """Return a relation with a column for each call of a Python function, which stands for it.
 
-        A call over the result of an aggregate stays: the aggregate is no column yet.
+        A call over the result of an aggregate stays: its column is made later.
         """
         current = relation
 

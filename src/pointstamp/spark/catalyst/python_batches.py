@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, TypeAlias
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, PointstampError
+from pointstamp.spark.catalyst.types import arrow_type
 
 CallingWay: TypeAlias = Literal["pickled", "rows", "pandas", "pandas_iterator", "arrow", "arrow_iterator"]
 """What a scalar function is called with: a row (as Spark pickles it, or over Arrow) or whole columns."""
@@ -37,7 +38,7 @@ UTC_CONVERSIONS: Final = Conversions("UTC")
 
 
 @dataclass(frozen=True, slots=True)
-class ScalarFunction:
+class ScalarCall:
     """A function of rows: how it is called, with which columns, and what it gives."""
 
     name: str
@@ -51,7 +52,7 @@ class ScalarFunction:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupFunction:
+class GroupCall:
     """A function of groups: its keys, the lists with the rows of each side, and what it gives."""
 
     name: str
@@ -64,7 +65,7 @@ class GroupFunction:
 
 
 def with_result(
-    function: Callable[..., Any], spec: ScalarFunction, result: str, batch: pa.RecordBatch
+    function: Callable[..., Any], spec: ScalarCall, result: str, batch: pa.RecordBatch
 ) -> pa.RecordBatch:
     """Return a batch with a column that a scalar function makes of its rows."""
     wanted = _arrow_type(spec.gives)
@@ -86,7 +87,7 @@ def with_result(
 
 
 def with_rows_of_groups(
-    function: Callable[..., Any], spec: GroupFunction, result: str, batch: pa.RecordBatch
+    function: Callable[..., Any], spec: GroupCall, result: str, batch: pa.RecordBatch
 ) -> pa.RecordBatch:
     """Return the keys of groups with a list of the rows that a function makes of each group."""
     wanted = _arrow_type(spec.gives)
@@ -116,12 +117,12 @@ def _failed(name: str, error: Exception) -> FlowError:
 # Scalar functions.
 
 
-def _positional(spec: ScalarFunction, columns: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+def _positional(spec: ScalarCall, columns: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     given = [columns[name] for name in spec.arguments]
     return given, {keyword: columns[name] for keyword, name in spec.keywords}
 
 
-def _of_rows(function: Callable[..., Any], spec: ScalarFunction, batch: pa.RecordBatch) -> list[Any]:
+def _of_rows(function: Callable[..., Any], spec: ScalarCall, batch: pa.RecordBatch) -> list[Any]:
     from pyspark.sql.conversion import ArrowTableToRowsConversion
     from pyspark.sql.pandas.types import from_arrow_type
 
@@ -140,7 +141,7 @@ def _of_rows(function: Callable[..., Any], spec: ScalarFunction, batch: pa.Recor
     return made
 
 
-def _pickled(function: Callable[..., Any], spec: ScalarFunction, batch: pa.RecordBatch) -> pa.Array:
+def _pickled(function: Callable[..., Any], spec: ScalarCall, batch: pa.RecordBatch) -> pa.Array:
     kind = _spark_type(spec.gives)
     made = _of_rows(function, spec, batch)
     if kind.needConversion():
@@ -150,7 +151,7 @@ def _pickled(function: Callable[..., Any], spec: ScalarFunction, batch: pa.Recor
     return pa.array([_from_java(each, wanted) for each in made], plain)
 
 
-def _rows(function: Callable[..., Any], spec: ScalarFunction, batch: pa.RecordBatch) -> pa.Array:
+def _rows(function: Callable[..., Any], spec: ScalarCall, batch: pa.RecordBatch) -> pa.Array:
     from pyspark.sql.conversion import LocalDataToArrowConversion
 
     convert = LocalDataToArrowConversion._create_converter(_spark_type(spec.gives))  # noqa: SLF001
@@ -162,25 +163,25 @@ def _rows(function: Callable[..., Any], spec: ScalarFunction, batch: pa.RecordBa
         return pa.array(made).cast(wanted, safe=spec.conversions.is_safe)
 
 
-def _pandas(function: Callable[..., Any], spec: ScalarFunction, batch: pa.RecordBatch) -> pa.Array:
+def _pandas(function: Callable[..., Any], spec: ScalarCall, batch: pa.RecordBatch) -> pa.Array:
     arguments, keywords = _positional(spec, _series(spec, batch))
     return _from_pandas(function(*arguments, **keywords), spec)
 
 
-def _pandas_iterator(function: Callable[..., Any], spec: ScalarFunction, batch: pa.RecordBatch) -> pa.Array:
+def _pandas_iterator(function: Callable[..., Any], spec: ScalarCall, batch: pa.RecordBatch) -> pa.Array:
     arguments, _ = _positional(spec, _series(spec, batch))
     given = arguments[0] if len(arguments) == 1 else tuple(arguments)
     return pa.concat_arrays([_from_pandas(each, spec) for each in function(iter([given]))])
 
 
-def _arrow(function: Callable[..., Any], spec: ScalarFunction, batch: pa.RecordBatch) -> pa.Array:
+def _arrow(function: Callable[..., Any], spec: ScalarCall, batch: pa.RecordBatch) -> pa.Array:
     shown = _in_zone(batch, spec.conversions.zone)
     columns = {name: shown.column(name) for name in shown.schema.names}
     arguments, keywords = _positional(spec, columns)
     return _array(function(*arguments, **keywords))
 
 
-def _arrow_iterator(function: Callable[..., Any], spec: ScalarFunction, batch: pa.RecordBatch) -> pa.Array:
+def _arrow_iterator(function: Callable[..., Any], spec: ScalarCall, batch: pa.RecordBatch) -> pa.Array:
     shown = _in_zone(batch, spec.conversions.zone)
     given = [shown.column(name) for name in spec.arguments]
     return pa.concat_arrays(
@@ -188,7 +189,7 @@ def _arrow_iterator(function: Callable[..., Any], spec: ScalarFunction, batch: p
     )
 
 
-_WAYS: Final[Mapping[CallingWay, Callable[[Any, ScalarFunction, pa.RecordBatch], pa.Array]]] = {
+_WAYS: Final[Mapping[CallingWay, Callable[[Any, ScalarCall, pa.RecordBatch], pa.Array]]] = {
     "pickled": _pickled,
     "rows": _rows,
     "pandas": _pandas,
@@ -198,7 +199,7 @@ _WAYS: Final[Mapping[CallingWay, Callable[[Any, ScalarFunction, pa.RecordBatch],
 }
 
 
-def _series(spec: ScalarFunction, batch: pa.RecordBatch) -> dict[str, Any]:
+def _series(spec: ScalarCall, batch: pa.RecordBatch) -> dict[str, Any]:
     from pyspark.sql.conversion import ArrowBatchTransformer
 
     names = list(dict.fromkeys([*spec.arguments, *(name for _, name in spec.keywords)]))
@@ -211,7 +212,7 @@ def _series(spec: ScalarFunction, batch: pa.RecordBatch) -> dict[str, Any]:
     return dict(zip(names, found, strict=True))
 
 
-def _from_pandas(made: Any, spec: ScalarFunction | GroupFunction) -> pa.Array:  # noqa: ANN401 - what came
+def _from_pandas(made: Any, spec: ScalarCall | GroupCall) -> pa.Array:  # noqa: ANN401 - what came
     from pyspark.sql.conversion import PandasToArrowConversion
     from pyspark.sql.types import StructField, StructType
 
@@ -303,7 +304,7 @@ def _is_bytes(value: Any) -> bool:  # noqa: ANN401 - any value
 # Functions of groups.
 
 
-def _of_group(function: Callable[..., Any], spec: GroupFunction, row: pa.RecordBatch) -> pa.Array:
+def _of_group(function: Callable[..., Any], spec: GroupCall, row: pa.RecordBatch) -> pa.Array:
     zone = spec.conversions.zone
     sides = [
         _in_zone(pa.RecordBatch.from_struct_array(row.column(name)[0].values), zone) for name in spec.sides
@@ -331,7 +332,7 @@ def _frame(batch: pa.RecordBatch, zone: str) -> Any:  # noqa: ANN401 - a pandas.
     return pd.concat(_plain_series(batch, zone), axis=1)
 
 
-def _struct_of(made: Any, spec: GroupFunction) -> pa.Array:  # noqa: ANN401 - what came
+def _struct_of(made: Any, spec: GroupCall) -> pa.Array:  # noqa: ANN401 - what came
     if not isinstance(made, pa.Table):
         raise FlowError(
             f"the Python function '{spec.name}' returned {type(made).__name__}. Return a pyarrow.Table."
@@ -380,6 +381,4 @@ def _spark_type(given: str) -> Any:  # noqa: ANN401 - a type of pyspark
 
 @cache
 def _arrow_type(given: str) -> pa.DataType:
-    from pointstamp.spark.catalyst.types import arrow_type
-
     return arrow_type(json.loads(given), "the type of a Python function")
