@@ -56,7 +56,7 @@ FLOW: Final = """
 import pointstamp as ps
 
 flow = ps.Dataflow("numbers")
-flow.output("arrived", flow.input("numbers", "start long, x long, rounds long"))
+flow.output("arrived", flow.stream_input("numbers", "start long, x long, rounds long"))
 """
 
 
@@ -275,9 +275,9 @@ def test_the_table_of_costs_has_every_operation_on_tables() -> None:
     page = TABLES.read_text()
     costs = page[page.index("| operation | what it does | what it keeps") :].partition("\n\n")[0]
     # A way into loops, a question, and what a stream's own verbs call.
-    others = {"enter", "only_appends", "closed_sessions", "schema", "loops"}
+    others = {"enter", "is_append_only", "closed_sessions", "schema", "loops"}
     verbs = {name for name in dir(ps.Table) if not name.startswith("_")} - others
-    verbs |= {"running", "states", "debezium", "event_time", "delay_until", "rolling", "lookup"}
+    verbs |= {"running", "states", "debezium", "event_time", "emit_on_close", "rolling", "lookup"}
     assert [name for name in sorted(verbs) if not re.search(rf"\b{name}\b", costs)] == []
 
 
