@@ -189,6 +189,18 @@ def headings(page: Path) -> list[str]:
     return re.findall(r"^#+ (.*)$", text, re.MULTILINE)
 
 
+def test_every_script_and_test_on_a_page_exists() -> None:
+    found = {
+        path
+        for page in DOCUMENTS
+        for path in re.findall(
+            r"`((?:benchmarks|tests|examples|scripts)/[\w/]+\.(?:py|ipynb|json))`", page.read_text()
+        )
+    }
+    assert len(found) > 60
+    assert [path for path in sorted(found) if not (ROOT / path).exists()] == []
+
+
 def test_every_link_of_the_documents_leads_somewhere() -> None:
     followed = 0
     for document in DOCUMENTS:
