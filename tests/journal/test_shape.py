@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from msgspec.structs import replace
-from support.options import with_options
 
 import pointstamp as ps
 from pointstamp.errors import RecoveryError
