@@ -9,6 +9,7 @@ algorithm that does not.
 import pyarrow as pa
 
 import pointstamp as ps
+from pointstamp.ports import Context, saved
 
 LAST = 2**62
 
@@ -18,10 +19,7 @@ class Labels:
 
     outputs = {"to neighbours": "vertex long, label long", "changed": "vertex long, label long"}
 
-    state = {
-        "neighbours": ps.ports.saved.mapping("long", set[int]),
-        "label": ps.ports.saved.mapping("long", int),
-    }
+    state = {"neighbours": saved.mapping("long", set[int]), "label": saved.mapping("long", int)}
 
     def __init__(self) -> None:
         self.neighbours: dict[int, set[int]] = {}
@@ -29,20 +27,20 @@ class Labels:
         self.arrived: dict[ps.timely.Time, dict[str, list[tuple[int, int]]]] = {}
         self.held: dict[ps.timely.Time, tuple[ps.timely.Capability, ps.timely.Capability]] = {}
 
-    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:
         """Gather edges (s, d) at b.2 and labels (n, x) at b.1; keep the right to answer at their time."""
         if context.time not in self.arrived:
             self.arrived[context.time] = {"b1": [], "b2": []}
             self.held[context.time] = (context.retain(output=0), context.retain(output=1))
         self.arrived[context.time][input].extend(zip(*batch.to_pydict().values(), strict=True))
 
-    def on_frontier(self, context: ps.ports.Context) -> None:
+    def on_frontier(self, context: Context) -> None:
         """A round is ready when it is complete and all rounds of earlier versions are."""
         for time in sorted(self.arrived):
             if context.is_complete(time) and context.is_complete((time[0] - 1, LAST)):
                 self.finish_round(context, time, **self.arrived.pop(time))
 
-    def finish_round(self, context: ps.ports.Context, time: ps.timely.Time, b1: list, b2: list) -> None:
+    def finish_round(self, context: Context, time: ps.timely.Time, b1: list, b2: list) -> None:
         """Keep what is lower, and tell the neighbours."""
         for s, d in b2:
             self.neighbours.setdefault(s, set()).add(d)
