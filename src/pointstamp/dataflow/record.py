@@ -20,7 +20,7 @@ from pointstamp.plan.logical import LogicalOperator, unchecked
 from pointstamp.plan.lowering import Lowering, Physical, lower, read_by
 from pointstamp.plan.optimizing import RULES, Optimized, is_switched_on, optimize
 from pointstamp.plan.recursion import roots_of, structured
-from pointstamp.plan.streams import Lowered, Output, Probed
+from pointstamp.plan.streams import Input, Lowered, Output, Probed
 from pointstamp.topology.domain import EPOCHS
 
 _PACKAGE: Final = str(Path(__file__).parent.parent) + "/"
@@ -149,9 +149,11 @@ class FlowRecord:
         self._rewritten = made
         builder = self.fresh()
         Lowering(made.roots, builder=builder).lower_all()
+        for each in self.written:
+            if isinstance(each, Input) and each.input not in builder.plan.named(NodeKind.INPUT):
+                lower(each, [], builder)  # its rows are needless, and arrive
         for name, node in written.named(NodeKind.INPUT).items():
-            if name in builder.plan.named(NodeKind.INPUT):
-                builder.plan.named(NodeKind.INPUT)[name].extra_columns = node.extra_columns
+            builder.plan.named(NodeKind.INPUT)[name].extra_columns = node.extra_columns
         return builder.plan
 
 
