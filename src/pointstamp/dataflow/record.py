@@ -23,7 +23,7 @@ from pointstamp.plan.optimizing import RULES, Optimized, is_switched_on, optimiz
 from pointstamp.plan.recursion import roots_of, structured
 from pointstamp.plan.signatures import identify
 from pointstamp.plan.steps import mark_steps
-from pointstamp.plan.streams import Feedback, Lowered, Output, PerEpoch, Probed
+from pointstamp.plan.streams import Feedback, Input, Lowered, Output, PerEpoch, Probed
 from pointstamp.topology.domain import EPOCHS
 
 _PACKAGE: Final = str(Path(__file__).parent.parent) + "/"
@@ -188,11 +188,13 @@ class FlowRecord:
         self._rewritten = made
         builder = self.fresh()
         Lowering(made.roots, builder=builder).lower_all()
+        for each in self.written:
+            if isinstance(each, Input) and each.input not in builder.plan.named(NodeKind.INPUT):
+                lower(each, [], builder)  # its rows are needless, and arrive
         identify(builder.plan.nodes, builder.owners, made.roots)
         mark_steps(builder.plan.nodes, builder.owners)
         for name, node in written.named(NodeKind.INPUT).items():
-            if name in builder.plan.named(NodeKind.INPUT):
-                builder.plan.named(NodeKind.INPUT)[name].extra_columns = node.extra_columns
+            builder.plan.named(NodeKind.INPUT)[name].extra_columns = node.extra_columns
         return builder.plan
 
 

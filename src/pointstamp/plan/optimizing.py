@@ -16,13 +16,13 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, Final
 
 import pyarrow as pa
 
-from pointstamp.expressions.tree import Expression, Literal
-from pointstamp.plan.logical import Filter, LogicalOperator, Project, Scan, Union, Variable, walk
+from pointstamp.expressions.tree import Expression
+from pointstamp.plan.logical import LogicalOperator, Scan, Values, Variable, rewrite, walk
 from pointstamp.plan.rules.first_rows import first_rows
 from pointstamp.plan.rules.fold_constants import fold_constants
 from pointstamp.plan.rules.fuse_rows import fuse_rows
@@ -130,8 +130,10 @@ def _with_epochs(found: list[LogicalOperator], roots: Roots) -> list[LogicalOper
     scan = next((each for each in walk(roots) if isinstance(each, Scan)), None)
     if scan is None:
         return found
-    nulls = tuple((each.name, Literal(None, each.type)) for each in found[0].schema)
-    return [Union((found[0], Project(Filter(scan, Literal(value=False)), nulls))), *found[1:]]
+    return rewrite(
+        found,
+        lambda each: replace(each, anchor=scan) if isinstance(each, Values) and each.anchor is None else each,
+    )
 
 
 def _difference(rule: str, before: Roots, after: Roots) -> Fired:
