@@ -83,10 +83,7 @@ def test_a_restart_with_other_settings_names_the_setting(spark: SparkSession, tm
         other.start_local({"orders": [rows]}, **places).awaitTermination()  # type: ignore[arg-type]
 
 
-def test_functions_of_python_and_streams_are_rejected(spark: SparkSession) -> None:
-    twice = F.udf(lambda number: number * 2, "long")
-    with pytest.raises(SqlError, match="lambda"):
-        ps.view(spark.table("orders").select(twice("id").alias("twice")))
+def test_streams_are_rejected(spark: SparkSession) -> None:
     stream = spark.readStream.format("rate").load()
     with pytest.raises(SqlError, match="is a stream"):
         ps.view(stream.groupBy("value").count())
