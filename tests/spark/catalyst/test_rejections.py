@@ -3,7 +3,6 @@
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as PySpark's users call it
 
 import pointstamp as ps
 from pointstamp.errors import FlowError, PointstampError, RecoveryError, SqlError
