@@ -39,12 +39,15 @@ def main() -> int:
     try:
         for path in [folder / name for name in names] or sorted(folder.rglob("*.sql")):
             before = len(report.outcomes)
-            report.outcomes.extend(compared_file(spark, path))
+            for outcome in compared_file(spark, path):
+                report.outcomes.append(outcome)
             print(
                 f"{path.relative_to(folder)}: {len(report.outcomes) - before} queries",
                 file=sys.stderr,
                 flush=True,
             )
+    except KeyboardInterrupt:
+        print("interrupted: the report is of the queries so far", file=sys.stderr)
     finally:
         spark.stop()
     print(report.summary())

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn as Draw
 
 T = TypeVar("T")
 
@@ -44,7 +45,7 @@ _LITERALS: Final = {
 class Drawn:
     """One query in the making."""
 
-    draw: Callable[[st.SearchStrategy[T]], T]
+    draw: Draw
     _names: int = field(default=0)
 
     def pick(self, choices: Sequence[T]) -> T:
@@ -74,8 +75,7 @@ class Drawn:
         def of(other: str) -> str:
             return self.expression(other, columns, depth - 1)
 
-        made = self.pick(_FORMS[kind])
-        return made(of) if callable(made) else made
+        return self.pick(_FORMS[kind])(of)
 
     def condition(self, columns: Sequence[Column], depth: int = 2) -> str:
         """A condition."""
@@ -359,7 +359,6 @@ _FORMS: Final[dict[str, list[Callable[[_Of], str]]]] = {
 
 
 @st.composite
-def queries(draw: Callable[[st.SearchStrategy[T]], T], depth: int = 2) -> str:
+def queries(draw: Draw, depth: int = 2) -> str:
     """Texts of queries, with ``{t}`` and ``{u}`` for the tables."""
-    drawn: Drawn = Drawn(draw)
-    return drawn.query(depth)[0]
+    return Drawn(draw).query(depth)[0]

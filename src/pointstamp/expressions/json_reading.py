@@ -152,7 +152,8 @@ class _Reader:
 
     def string(self, at: int) -> tuple[str, int]:
         """The text that begins with a quote at a place."""
-        text, quote, parts = self.text, self.text[at], []
+        text, quote = self.text, self.text[at]
+        parts: list[str] = []
         at += 1
         while at < len(text):
             letter = text[at]

@@ -248,3 +248,17 @@ def test_an_error_of_a_function_names_it(spark: SparkSession, fed: Fed) -> None:
     flow = ps.view(spark.table("t").select(F.udf(lambda i: 1 // (i - i), "long")("i").alias("made")))
     with pytest.raises(FlowError, match="the Python function '<lambda>' raised ZeroDivisionError"):
         flow.run({"t": fed.there["t"][0].slice(0, 1)})
+
+
+def test_a_session_that_converts_values_otherwise_is_rejected_by_its_setting(
+    spark: SparkSession, fed: Fed
+) -> None:
+    register(spark, {"t": fed.there["t"][0].slice(0, 0)})
+    frame = spark.table("t").select(F.udf(lambda i: i, "long")("i").alias("made"))
+    name = "spark.sql.execution.pythonUDF.pandas.preferIntExtensionDtype"
+    spark.conf.set(name, "true")
+    try:
+        with pytest.raises(SqlError, match=f"{name}=true"):
+            ps.view(frame)
+    finally:
+        spark.conf.unset(name)

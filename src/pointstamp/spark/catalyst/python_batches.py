@@ -32,6 +32,8 @@ class Conversions:
     """Whether the columns of a frame that a function returns are found by name."""
     is_safe: bool = False
     """Whether a conversion that loses digits is an error."""
+    unusual: tuple[str, ...] = ()
+    """Settings of the session that ask for conversions other than these."""
 
 
 UTC_CONVERSIONS: Final = Conversions("UTC")

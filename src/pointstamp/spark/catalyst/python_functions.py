@@ -170,6 +170,12 @@ def _function(translation: "Translation", node: ExpressionNode) -> Any:  # noqa:
             "is not deterministic: a row that is deleted would not find what was made of it",
             "Compute its value upstream, and make it a column of the input.",
         )
+    if unusual := translation.session.conversions.unusual:
+        raise _rejected(
+            node, f"has other conversions by the setting {unusual[0]}=true", "Set it to false for this view."
+        )
+    if not _has_conversions():
+        raise _rejected(node, "needs the conversions of pyspark 4.3", "Update pyspark.")
     pickled = node.fields["func"]
     if pickled is None:
         raise _rejected(node, "has a pickled function of more than a megabyte", "Read its data as a table.")
@@ -177,6 +183,14 @@ def _function(translation: "Translation", node: ExpressionNode) -> Any:  # noqa:
         found = cloudpickle.loads(pickled)
         translation.functions[pickled] = found[0] if isinstance(found, tuple) else found
     return translation.functions[pickled]
+
+
+def _has_conversions() -> bool:
+    try:
+        from pyspark.sql.conversion import ArrowBatchTransformer
+    except ImportError:
+        return False
+    return ArrowBatchTransformer is not None
 
 
 def _rejected(node: ExpressionNode, why: str, advice: str) -> SqlError:

@@ -1,9 +1,16 @@
 """The settings of a Spark session that the meaning of an expression depends on."""
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from pointstamp.spark.catalyst.python_batches import UTC_CONVERSIONS, Conversions
+
+_OTHER_CONVERSIONS: Final = (
+    "spark.sql.legacy.execution.pythonUDF.pandas.conversion.enabled",
+    "spark.sql.execution.pythonUDF.pandas.intToDecimalCoercionEnabled",
+    "spark.sql.execution.pythonUDF.pandas.preferIntExtensionDtype",
+)
+"""Settings with which Spark converts values for Python functions in another way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,5 +40,6 @@ class SessionSettings:
                 zone,
                 is_on("spark.sql.legacy.execution.pandas.groupedMap.assignColumnsByName", "true"),
                 is_on("spark.sql.execution.pandas.convertToArrowArraySafely", "false"),
+                tuple(name for name in _OTHER_CONVERSIONS if is_on(name, "false")),
             ),
         )
