@@ -220,8 +220,9 @@ def _rows(value: Any, said: Mapping[str, str]) -> Iterator[str]:  # noqa: ANN401
         if each.name in _INTERNAL or each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD):
             continue
         default = each.default
-        if each.name in fields and fields[each.name].default_factory is not dataclasses.MISSING:
-            default = fields[each.name].default_factory()
+        made = fields[each.name].default_factory if each.name in fields else dataclasses.MISSING
+        if not isinstance(made, type(dataclasses.MISSING)):
+            default = made()
         plain = isinstance(default, str | int | float | bool | tuple | dict | frozenset | type(None))
         shown = (
             "required"
@@ -251,7 +252,8 @@ def _said_of(name: str, docstring: str) -> str:
 _OPENING: Final = (
     "This page has the public names for {title}, from their docstrings. You need `import pointstamp as ps`. "
     "Examples of methods are on separate pages: [tables](../table_examples.md), "
-    "[streams](../stream_examples.md), [aggregates](../aggregate_examples.md), [queries](../query_examples.md)."
+    "[streams](../stream_examples.md), [aggregates](../aggregate_examples.md), "
+    "[queries](../query_examples.md)."
 )
 
 
