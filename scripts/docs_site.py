@@ -220,8 +220,8 @@ def _rows(value: Any, said: Mapping[str, str]) -> Iterator[str]:  # noqa: ANN401
         if each.name in _INTERNAL or each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD):
             continue
         default = each.default
-        made = fields[each.name].default_factory if each.name in fields else dataclasses.MISSING
-        if not isinstance(made, type(dataclasses.MISSING)):
+        made: Any = fields[each.name].default_factory if each.name in fields else dataclasses.MISSING
+        if made is not dataclasses.MISSING:
             default = made()
         plain = isinstance(default, str | int | float | bool | tuple | dict | frozenset | type(None))
         shown = (
