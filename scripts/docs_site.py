@@ -123,7 +123,7 @@ def reference() -> dict[str, str]:
 
 
 _VERBS: Final = (
-    *("run", "run_local", "stream", "stream_local", "start", "start_local"),
+    *("run", "run", "stream", "stream", "start", "start"),
     *("input", "stream_input", "table"),
 )
 _OPTIONS: Final = {
