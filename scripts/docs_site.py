@@ -220,8 +220,9 @@ def _rows(value: Any, said: Mapping[str, str]) -> Iterator[str]:  # noqa: ANN401
         if each.name in _INTERNAL or each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD):
             continue
         default = each.default
-        if each.name in fields and fields[each.name].default_factory is not dataclasses.MISSING:
-            default = fields[each.name].default_factory()
+        made: Any = fields[each.name].default_factory if each.name in fields else dataclasses.MISSING
+        if made is not dataclasses.MISSING:
+            default = made()
         plain = isinstance(default, str | int | float | bool | tuple | dict | frozenset | type(None))
         shown = (
             "required"

@@ -20,7 +20,6 @@ from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import pytest
-import yaml
 
 from pointstamp import QueryOptions
 from pointstamp.dashboard.prometheus import HELP
@@ -225,12 +224,7 @@ def test_every_metric_is_documented() -> None:
 
 def test_the_alerts_and_the_board_use_metrics_that_exist() -> None:
     howto = ROOT / "docs" / "howto"
-    (rules,) = [
-        each
-        for text in re.findall(r"```yaml\n(.*?)```", (howto / "monitor.md").read_text(), re.DOTALL)
-        if "groups" in (each := yaml.safe_load(text))
-    ]
-    alerts = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+    alerts = re.findall(r"^ +- alert: \w+\n +expr: (.+)$", (howto / "monitor.md").read_text(), re.MULTILINE)
     board = json.loads((howto / "monitoring" / "grafana.json").read_text())
     asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     assert len(alerts) >= 7

@@ -1,4 +1,4 @@
-"""A status in the text format that Prometheus reads; reference/metrics.md names each metric."""
+"""A status as text in the format of Prometheus; docs/reference/metrics.md names each metric."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
