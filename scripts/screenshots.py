@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from selenium.webdriver.remote.webdriver import WebDriver
 
 import pointstamp as ps
@@ -175,6 +176,37 @@ def past(browser: WebDriver, folder: Path) -> None:
         query.stop(finish=False)
 
 
+def state(browser: WebDriver, folder: Path) -> None:
+    """A join in which one key has a third of the rows, with some of its state in files."""
+    flow = ps.Dataflow("visits")
+    visits = flow.table("visits", "id long, user long")
+    users = flow.table("users", "user long, country string", key="user")
+    flow.output("countries", visits.join(users, "user").count("country"))
+    flow.spill_beyond("200 kB")
+    rows = [{"id": n, "user": 0 if n % 3 == 0 else n % 5_000} for n in range(60_000)]
+    query = flow.start(
+        visits=[pa.Table.from_pylist(rows[at : at + 10_000]) for at in range(0, 60_000, 10_000)],
+        users=ps.io.files(str(folder), pattern="users.parquet"),
+        checkpoint=folder / "checkpoint",
+        output=folder / "out",
+        processes=2,
+    )
+    try:
+        with query.dashboard() as dashboard:
+            browser.get(f"{dashboard.address}#state")
+            known = [{"user": n, "country": "abcd"[n % 4]} for n in range(5_000)]
+            pq.write_table(pa.Table.from_pylist(known), folder / "users.part")
+            (folder / "users.part").rename(folder / "users.parquet")
+            until(browser, lambda: "join" in browser.find_element("tag name", "main").text)
+            query.process_all_available()
+            time.sleep(8.0)  # keys are sampled every 5 seconds
+            resize(browser, 1280, 430)
+            time.sleep(1.0)
+            shoot(browser, "state")
+    finally:
+        query.stop(finish=False)
+
+
 def trace(browser: WebDriver, folder: Path) -> None:
     """A recorded world, in the middle."""
     file = folder / "halving.py"
@@ -235,6 +267,7 @@ SITUATIONS: Final[dict[str, Callable[[WebDriver, Path], Any]]] = {
     "why": why,
     "slow": slow,
     "time": past,
+    "state": state,
     "trace": trace,
     "crashes": crashes,
     "counting": counting,

@@ -62,6 +62,7 @@ if TYPE_CHECKING:  # a type checker reads imports only; tests compare them with 
     from pointstamp.running.results import Results as Results
     from pointstamp.sinks.reading import read_changes as read_changes
     from pointstamp.sinks.reading import read_table as read_table
+    from pointstamp.sql_views.frames import explain_views as explain_views
     from pointstamp.sql_views.frames import views as views
     from pointstamp.sql_views.sql import sql as sql
     from pointstamp.sql_views.view import view as view
@@ -94,7 +95,7 @@ _HOMES: Final = {
         ),
         "running.results": "OutputTables Results",
         "sinks.reading": "read_changes read_table",
-        "sql_views.frames": "views",
+        "sql_views.frames": "explain_views views",
         "sql_views.sql": "sql",
         "sql_views.view": "view",
         "tables.in_order": "dense_rank first_value lag last_value lead rank row_number",

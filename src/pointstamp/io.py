@@ -12,11 +12,14 @@ from pointstamp.sinks.tiers import CompactionPolicy
 from pointstamp.sources.bad_records import BadRecords
 from pointstamp.sources.delta import delta
 from pointstamp.sources.files import files
+from pointstamp.sources.iceberg import iceberg
 from pointstamp.sources.kafka.source import kafka
 from pointstamp.sources.published import published
+from pointstamp.spark.catalog_sink import CatalogSink, catalog
 
 __all__ = [
     "BadRecords",
+    "CatalogSink",
     "Compacted",
     "CompactionPolicy",
     "DeltaSink",
@@ -24,10 +27,12 @@ __all__ = [
     "KafkaSink",
     "ParquetSink",
     "PostgresSink",
+    "catalog",
     "compact",
     "delta",
     "delta_version",
     "files",
+    "iceberg",
     "kafka",
     "published",
     "published_files",

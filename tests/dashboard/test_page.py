@@ -26,6 +26,7 @@ from selenium.webdriver.remote.webdriver import WebDriver
 
 import pointstamp as ps
 from pointstamp.cli.dashboard import sight_of
+from pointstamp.dashboard.drawn import drawn as drawn_plan
 from pointstamp.dashboard.server import Dashboard
 from support.browsers import SECONDS_MAX, click, console, quiet, resize, texts, until
 from support.sights import Still, chain, halving, halving_query, numbers, write
@@ -241,6 +242,37 @@ def test_a_flow_is_drawn_on_a_page_of_its_own_and_in_a_frame(browser: WebDriver,
         server.shutdown()
     complaints = [each for each in console(browser) if "favicon" not in str(each)]
     assert complaints == []
+
+
+def test_a_query_is_drawn_as_it_was_written_and_its_operators_on_demand(browser: WebDriver) -> None:
+    flow = ps.sql(
+        "create table o (k bigint, x bigint, w bigint) tblproperties ('weight' = 'w');"
+        "select o.k, sum(o.x) s from o where o.x > 1 group by o.k"
+    )
+    graph = drawn_plan(flow.plan)
+    now = {"frontier": [[3]], "batches": 0, "waiting": 2, "in": 5, "out": 7, "busy": 0.1, "holds": False}
+    moment = {"operators": {str(node["id"]): now for node in graph["nodes"]}}
+    with Dashboard(Still(graph, moment=moment)) as dashboard:
+        browser.get(dashboard.address)
+        until(browser, lambda: texts(browser, ".node title"))
+        steps = texts(browser, ".node title")
+        assert sorted(steps) == ["aggregate", "filter", "o", "result"]
+        click(browser, '.node[data-name="aggregate"] .box')
+        until(browser, lambda: "aggregate" in texts(browser, ".side h2"))
+        facts = " ".join(texts(browser, ".facts dd"))
+        assert "group by" not in facts
+        assert "sum(" in facts
+        assert "SQL, line 1" in facts
+        members = sum(1 for node in graph["nodes"] if node.get("step", {}).get("name") == "aggregate")
+        assert members > 1
+        until(browser, lambda: f"{2 * members} waiting" in texts(browser, ".node.chosen text.right"))
+        click(browser, "#all-operators")
+        assert sorted(texts(browser, ".node title")) == sorted(each["name"] for each in graph["nodes"])
+        assert len(graph["nodes"]) > len(steps) + 2
+        check_drawing(drawn(browser), graph)
+        click(browser, "#all-operators")
+        assert texts(browser, ".node title") == steps
+        quiet(browser)
 
 
 def test_two_hundred_operators_are_folded_found_and_opened(browser: WebDriver) -> None:

@@ -216,8 +216,38 @@ def test_machines_are_told_the_numbers_of_progress(tmp_path: Path) -> None:
 
 
 def test_every_metric_is_documented() -> None:
-    page = (ROOT / "docs" / "howto" / "dashboard.md").read_text()
-    assert [name for name in HELP if f"`{name}`" not in page] == []
+    page = (ROOT / "docs" / "reference" / "metrics.md").read_text()
+    assert re.findall(r"^\| `(pointstamp_\w+)` \| (\w+)", page, re.MULTILINE) == [
+        (name, kind) for name, (kind, _) in HELP.items()
+    ]
+
+
+def test_the_alerts_and_the_board_use_metrics_that_exist() -> None:
+    howto = ROOT / "docs" / "howto"
+    alerts = re.findall(r"^ +- alert: \w+\n +expr: (.+)$", (howto / "monitor.md").read_text(), re.MULTILINE)
+    board = json.loads((howto / "monitoring" / "grafana.json").read_text())
+    asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    assert len(alerts) >= 7
+    assert len(asked) >= 12
+    for query in (*alerts, *asked):
+        assert (used := set(re.findall(r"pointstamp_\w+", query))), query
+        assert used <= set(HELP), query
+    shown = {name for query in asked for name in re.findall(r"pointstamp_\w+", query)}
+    assert set(HELP) - shown <= {"pointstamp_generation", "pointstamp_output_epoch", "pointstamp_loop_epochs"}
+
+
+def test_the_fields_of_a_commit_are_documented(tmp_path: Path) -> None:
+    query = halving().start(
+        numbers=[[{"start": 1, "x": 1, "rounds": 0}]],
+        checkpoint=tmp_path / "checkpoint",
+        output=tmp_path / "out",
+        options=QueryOptions(verify=True),
+    )
+    query.await_termination(SECONDS_MAX)
+    page = (ROOT / "docs" / "reference" / "metrics.md").read_text()
+    rows = re.findall(r"^\| (`.*?) \|", page.partition("## Fields of lastProgress")[2], re.MULTILINE)
+    assert query.last_progress is not None
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(query.last_progress)
 
 
 def test_a_query_that_has_ended_still_says_how(tmp_path: Path) -> None:

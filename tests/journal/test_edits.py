@@ -34,13 +34,14 @@ import pytest
 
 import pointstamp as ps
 from pointstamp import graphs
-from pointstamp.errors import RecoveryError
+from pointstamp.errors import PointstampError, RecoveryError
 from pointstamp.expressions.compiling import Compiled
 from pointstamp.expressions.tree import Expression
 from pointstamp.flow.plan import Plan
 from pointstamp.journal.shape import check_shape, operator_shape, shape_of
+from pointstamp.operators.spec import spec_of
 from pointstamp.plan import canonical
-from pointstamp.plan.canonical import attributes, logic_of
+from pointstamp.plan.canonical import attributes
 from pointstamp.reduce.over import Windowed
 from pointstamp.topology.ports import OperatorIndex, SourcePort
 from support.edits import (
@@ -107,7 +108,10 @@ def outputs_of(flow: ps.Dataflow) -> dict[str, list[Any]]:
         ]
         for name, rows in ROWS.items()
     }
-    results = flow.run(data)
+    try:
+        results = flow.run(data)
+    except PointstampError as error:  # rows that a verb rejects: the other flow must do so, too
+        return {"raised": [type(error)]}
     return {
         name: sorted((time, repr(row)) for time, table in output.items() for row in table.to_pylist())
         for name, output in results.items()
@@ -133,10 +137,12 @@ def test_a_changed_parameter_is_rejected_or_gives_the_table_of_the_new_flow(kind
         now = case.flow(verb, calling)
         found.setdefault(outcome(flows[verb], now), []).append(f"{verb}({parameter})")
         is_accepted = not is_rejected(flows[verb].plan, now.plan, accept=True)
-        assert is_accepted == (f"{verb}({parameter})" in {*FUNCTIONS_OF_VERBS, *RIGHT[kind]})
+        may_be = parameter == "name" or f"{verb}({parameter})" in {*FUNCTIONS_OF_VERBS, *RIGHT[kind]}
+        assert is_accepted == may_be, f"{verb}({parameter})"
     assert "wrong" not in found, found
-    # Few edits change nothing: those are told apart by hand, so that none slips in among them.
-    assert found.pop("right", []) == RIGHT[kind]
+    # What an operator is called does not matter. Few other edits change nothing: those are told apart by
+    # hand, so that none slips in among them.
+    assert [each for each in found.pop("right", []) if not each.endswith("(name)")] == RIGHT[kind]
     assert len(found["rejected"]) >= AT_LEAST[kind]
 
 
@@ -146,7 +152,7 @@ RIGHT = {
     "graphs": [],
     "windows": [],
 }
-AT_LEAST = {"Stream": 80, "Table": 70, "graphs": 30, "windows": 9}
+AT_LEAST = {"Stream": 75, "Table": 65, "graphs": 30, "windows": 9}
 
 
 FUNCTIONS_OF_VERBS = ("map_batches(function)", "flat_map(function)", "map(function)", "inspect(function)")
@@ -550,9 +556,7 @@ def made_of(plans: Iterable[Plan]) -> tuple[Counter[str], list[str]]:
             if repr(shape) in seen:
                 continue
             seen.add(repr(shape))
-            made = logic_of(node.logic)
-            made = made.func if isinstance(made, functools.partial) else made
-            name = made.__qualname__ if isinstance(made, type) else type(made).__qualname__
+            name = spec_of(node.logic).kind.__qualname__
             for number, other in enumerate(changed_values(node.logic)):
                 tried[name] += 1
                 if operator_shape(plan, dataclasses.replace(node, logic=other)) == shape:

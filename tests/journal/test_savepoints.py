@@ -24,10 +24,10 @@ from support.streams import SECONDS_MAX
 BATCHES = tuple(pa.record_batch({"word": [f"w{(3 * i + j) % 7}" for j in range(4)]}) for i in range(9))
 
 
-def _flow(name: str = "count") -> ps.Dataflow:
+def _flow(*, is_running: bool = True) -> ps.Dataflow:
     flow = ps.Dataflow("words")
     flow.output(
-        "counts", flow.stream_input("words", "word string").group_by("word", running=True).count().named(name)
+        "counts", flow.stream_input("words", "word string").group_by("word", running=is_running).count()
     )
     return flow
 
@@ -153,7 +153,7 @@ def test_where_what_changed_is_not_its_own_what_came_before_is_gone_on_from(
 
 def test_a_flow_that_does_not_fit_is_refused(kept: Path) -> None:
     with pytest.raises(RecoveryError, match="the checkpoint belongs to another flow"):
-        _again(kept, "monday", _flow("another name"))
+        _again(kept, "monday", _flow(is_running=False))
 
 
 def test_a_folder_without_a_journal_is_no_checkpoint(tmp_path: Path) -> None:

@@ -4,19 +4,24 @@ Families:
 - reductions: a running one keeps numbers that do not say which aggregate they are of;
 - declared state: what is kept, how, and by which key;
 - tables: what their operators were told to compute, expressions and orders, too;
-- what is the same flow, written again.
+- what is the same flow, written again, also with other names and in another order;
+- checkpoints of another layout.
 """
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from msgspec.structs import replace
 
 import pointstamp as ps
 from pointstamp.errors import RecoveryError
 from pointstamp.journal.shape import check_shape, shape_of
+from support.options import with_options
 
 
 def reducing(*keys: str, running: bool = True, **aggregates: Any) -> ps.Dataflow:  # noqa: ANN401
@@ -65,6 +70,23 @@ def check(before: ps.Dataflow, now: ps.Dataflow) -> None:
     check_shape(shape_of(before.plan, "query"), shape_of(now.plan, "query"), accept_changes=False)
 
 
+def views(names: str, *, is_turned: bool = False) -> ps.Dataflow:
+    """Two views of one input; each letter names an operator."""
+    flow = ps.Dataflow("views")
+    rows = flow.table("rows", "k long, j long, x long")
+
+    def sums() -> None:
+        large = rows.filter(ps.col("x") > 1).named(names[0])
+        flow.output("sums", large.group_by("k").agg(v=ps.sum("x")).named(names[1]))
+
+    def firsts() -> None:
+        flow.output("firsts", rows.top(1, "j", by="x").named(names[2]).join(rows, "k").named(names[3]))
+
+    for view in (firsts, sums) if is_turned else (sums, firsts):
+        view()
+    return flow
+
+
 @pytest.mark.parametrize(
     ("before", "now", "words"),
     [
@@ -104,6 +126,59 @@ def test_state_that_would_be_read_as_something_else_is_rejected(
 )
 def test_the_same_flow_written_again_is_the_same(before: ps.Dataflow, now: ps.Dataflow) -> None:
     check(before, now)
+
+
+def test_other_names_and_another_order_of_views_are_the_same_flow(tmp_path: Any) -> None:  # noqa: ANN401
+    check(views("abcd"), views("wxyz"))
+    check(views("abcd"), views("dcba", is_turned=True))
+    days = [pa.table({"k": [1, 2], "j": [0, 1], "x": [x, 9 - x]}) for x in (5, 9, 4, 7)]
+
+    def run(flow: ps.Dataflow, place: str, count: int) -> dict[str, list[dict[str, Any]]]:
+        where: dict[str, Any] = {"checkpoint": str(tmp_path / f"of {place}"), "output": str(tmp_path / place)}
+        query = flow.start(rows=days[:count], **with_options(where))
+        try:
+            query.await_termination()
+        finally:
+            query.stop()
+        found = {each: ps.read_table(where["output"], each).to_pylist() for each in ("sums", "firsts")}
+        return {name: sorted(rows, key=repr) for name, rows in found.items()}
+
+    run(views("abcd"), "one", 2)
+    run(views("wxyz", is_turned=True), "one", 3)
+    assert run(views("abcd"), "one", 4) == run(views("abcd"), "another", 4)
+
+
+def test_state_stays_with_its_operator_where_two_differ_in_a_constant_and_are_turned() -> None:
+    def flow(*limits: int) -> ps.Dataflow:
+        made = ps.Dataflow("limits")
+        rows = made.table("rows", "k long, j long, x long")
+        for limit in limits:
+            made.output(f"above {limit}", rows.filter(ps.col("x") > limit).group_by("k").agg(v=ps.sum("x")))
+        return made
+
+    check(flow(1, 2), flow(2, 1))
+    before, now = (shape_of(flow(*limits).plan, "query") for limits in ((1, 2), (2, 1)))
+    named = [{each.name: place for place, each in shape.operators.items()} for shape in (before, now)]
+    assert named[0]["operator reduce"] == named[1]["operator reduce 2"]
+    with pytest.raises(RecoveryError, match=r"operator filter 2: condition was .* > 2.*, is .* > 3"):
+        check(flow(1, 2), flow(1, 3))
+
+
+def test_a_checkpoint_of_another_layout_is_rejected_with_what_to_do() -> None:
+    shape = shape_of(views("abcd").plan, "query")
+    for layout, age in ((shape.layout - 1, "an older"), (shape.layout + 1, "a newer")):
+        with pytest.raises(
+            RecoveryError, match=rf"{age} version .* layout is {layout}, expected .* new checkpoint"
+        ):
+            check_shape(replace(shape, layout=layout), shape, accept_changes=True)
+
+
+def test_what_an_operator_was_made_with_is_asked_by_name() -> None:
+    source = Path(ps.__file__).parent
+    looks = re.compile(r"isinstance\([^)]*\bpartial\b|\bis partial\b|\.func\b")
+    found = {str(each.relative_to(source)) for each in source.rglob("*.py") if looks.search(each.read_text())}
+    # Functions of the user may be partials: of these it is written what they compute.
+    assert found == {"plan/canonical.py", "plan/serialization.py"}
 
 
 def table(make: Callable[[ps.Table, ps.Table], ps.Table | ps.Stream]) -> ps.Dataflow:

@@ -22,6 +22,7 @@ from pointstamp.judge import bounded, trace
 from pointstamp.judge.bounded import BoundedJudge
 from pointstamp.judge.conformance import Status
 from pointstamp.operators.notify import Notifications, Request
+from pointstamp.operators.spec import spec_of
 from pointstamp.order.frontier import MutableAntichain
 from pointstamp.progress.broadcast import ProgressBatch
 from pointstamp.progress.direct import DirectBroadcast
@@ -189,7 +190,7 @@ def test_a_broken_worker_is_raised_with_a_trace_that_is_judged_alike(
     if form == "two processes":
         for node in flow.plan.nodes:
             if node.logic is not None:
-                node.logic = partial(broken_there, mutant, node.logic)
+                node.logic = spec_of(partial(broken_there, mutant, node.logic))
     else:
         mutant(monkeypatch)
     with pytest.raises(InternalError, match=rf"flow 'busy' has broken .*: {caught_by} ") as error:

@@ -17,10 +17,11 @@ import pytest
 
 import pointstamp as ps
 from pointstamp.errors import CapabilityError
-from pointstamp.flow import chains
+from pointstamp.flow import plan as chains
 from pointstamp.flow.plan import Plan
 from pointstamp.judge.conformance import Status, judge
 from pointstamp.judge.plan_shape import walker_of
+from pointstamp.operators.spec import spec_of
 from pointstamp.running.local import LocalRun
 from pointstamp.simulate.case import prepared
 from pointstamp.simulate.crash.events import GenerationBegan
@@ -154,7 +155,7 @@ def plan_with(logic: type) -> Plan:
     )
     flow.output("out", rows.select("key", "n").named("behind"))
     plan = flow.plan
-    nodes = [replace(node, logic=logic) if node.name == "inside" else node for node in plan.nodes]
+    nodes = [replace(node, logic=spec_of(logic)) if node.name == "inside" else node for node in plan.nodes]
     return Plan(plan.name, plan.root, nodes, plan.broadcast, plan.memory, plan.has_chains)
 
 
@@ -227,7 +228,9 @@ def check_lent() -> None:
         .named("between")
     )
     flow.output("out", rows.map_batches(borrow).named("borrows"))
-    nodes = [replace(node, logic=Lends) if node.name == "lends" else node for node in flow.plan.nodes]
+    nodes = [
+        replace(node, logic=spec_of(Lends)) if node.name == "lends" else node for node in flow.plan.nodes
+    ]
     plan = Plan("lends", flow.plan.root, nodes)
     assert any(nodes[index].name == "lends" for chain in plan.chains().before.values() for index in chain)
     said = "operator 'lends' sent on output 'out' without a message"

@@ -16,7 +16,7 @@ import pytest
 
 import pointstamp as ps
 from pointstamp.errors import FlowError, RecoveryError, SchemaError, StorageError
-from pointstamp.sinks.kafka import publisher as publisher_module
+from pointstamp.sinks.kafka import sink as publisher_module
 from pointstamp.sinks.kafka import sink as sink_module
 from pointstamp.sinks.kafka.cluster import asked
 from pointstamp.sinks.kafka.records import STAGED, KafkaRecord, records

@@ -18,7 +18,7 @@ from pointstamp.sinks.kafka.cluster import Cluster, ends_of, offsets_since
 from pointstamp.sinks.kafka.commits import CommitNote
 from pointstamp.sources.kafka import fetching
 from pointstamp.sources.kafka.fetching import PartitionConsumer
-from pointstamp.sources.kafka.watch import KafkaWatch
+from pointstamp.sources.kafka.source import KafkaWatch
 
 UNKNOWN = -1001
 

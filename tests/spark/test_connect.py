@@ -24,7 +24,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql.connect import functions as connect_functions
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 import pointstamp as ps
@@ -285,3 +286,48 @@ def test_what_cannot_work_through_connect_is_said_before_the_server_runs_anythin
         )
     with pytest.raises(FlowError, match="input 'numbers': column 'x' must be int64, got string"):
         halving().run(on=connect, numbers=frame.selectExpr("string(x) as x"), output=str(tmp_path))
+
+
+# Views of DataFrames of Connect.
+
+
+@pytest.mark.long
+def test_a_frame_of_connect_is_a_view_by_the_planner_of_a_classic_session(
+    connect: SparkSession, spark: SparkSession
+) -> None:
+    spark.createDataFrame([], "city string, price long").createOrReplaceTempView("orders")
+
+    def query(session: SparkSession) -> DataFrame:
+        orders = session.table("orders").where("price > 1")
+        again = connect_functions.udf(lambda price: price * 2, "long") if session is connect else None
+        doubled = (again or functions.udf(lambda price: price * 2, "long"))("price").alias("price")
+        return orders.select("city", doubled).groupBy("city").sum("price")
+
+    epochs = [
+        pa.table({"city": ["Rome", "Oslo", "Rome"], "price": [10, 20, 1]}),
+        pa.table({"city": ["Rome"], "price": [5]}),
+    ]
+    made = {
+        each: ps.views(spark, {"result": query(each)}).run({"orders": epochs})["result"]
+        for each in (connect, spark)
+    }
+    last = {each: sorted(map(str, found[1].to_pylist())) for each, found in made.items()}
+    assert last[connect] == last[spark]
+    assert len(last[spark]) == 2  # the sum of Rome before, and after
+
+
+@pytest.mark.long
+def test_without_a_classic_session_the_error_says_how_to_start_one(server: str) -> None:
+    asked = f"""
+import sys
+from pyspark.sql.connect.session import SparkSession
+import pointstamp as ps
+frame = SparkSession.builder.remote({server!r}).create().range(3)
+try:
+    ps.view(frame)
+except ps.FlowError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, timeout=180)
+    assert "only a client of Spark Connect" in done.stdout, done.stderr[-2000:]
+    assert "ps.views(classic, {'name': df})" in done.stdout

@@ -390,7 +390,6 @@ def judge_spilling() -> None:
             ("_MERGED_ROWS_PER_ROW", 1),
         ):
             patch.setattr(policy, name, value)
-        patch.setattr("pointstamp.tables.kept.recent._CHANGE_ROWS_MAX", 0)
         budget = MemoryBudget(MemoryLimit(1 << 30, folder), "flow")
         runs = Runs()
         runs.keep_within(budget)

@@ -159,7 +159,7 @@ def test_describe_says_which_operators_keep_a_table_once() -> None:
     words = flow.describe()
     assert "shares left, by k, with join: left: others" in words
     assert "shares right, by k, with join 2" in words
-    assert words.count("shares") == 4, "what is renamed is another table"
+    assert words.count("shares") == 5, "what is renamed is the same table"
 
 
 def test_a_table_with_weights_is_kept_once_for_its_border_and_for_all_that_is_distinct() -> None:

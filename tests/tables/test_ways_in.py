@@ -97,7 +97,9 @@ def test_a_long_row_is_deleted_only_where_each_of_its_values_is_there(
     rows: list[dict[str, Any]], gone: dict[str, Any], workers: int
 ) -> None:
     flow = ps.Dataflow("test")
-    flow.output("n", flow.table("rows", f"{WIDE}, w long", weight="w").select("name", "n"))
+    table = flow.table("rows", f"{WIDE}, w long", weight="w")
+    flow.output("n", table.select("name", "n"))
+    flow.output("all", table)  # so that all columns are read, and looked at
     epochs = [[{**row, "w": 1} for row in rows], [{**gone, "w": -1}]]
     if gone in rows:
         left = Counter((row["name"], row["n"]) for row in rows) - Counter([(gone["name"], gone["n"])])

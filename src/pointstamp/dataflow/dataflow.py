@@ -11,7 +11,7 @@ flow.run([first_batch, second_batch])["counts"][1]    # the counts after epoch 1
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, nullcontext
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, overload
 
 import pyarrow as pa
 
@@ -68,6 +68,18 @@ OnEpoch: TypeAlias = Callable[[Any, dict[str, pa.Table]], None]
 """Takes an epoch and the tables of all outputs for it."""
 
 
+class KnownInput(Protocol):
+    """An input whose rows are found without being given."""
+
+    def to_follow(self) -> Any:  # noqa: ANN401 - a source or a streaming DataFrame
+        """Return what a query reads; FlowError if the rows cannot be followed."""
+        ...
+
+    def to_read(self) -> Any:  # noqa: ANN401 - a DataFrame
+        """Return the rows that are there now; FlowError if they have no end."""
+        ...
+
+
 class Dataflow:
     """A flow with named inputs and outputs; writing it runs nothing.
 
@@ -98,6 +110,8 @@ class Dataflow:
             Table,
             is_optimized=optimize,
         )
+        self._known_inputs: Mapping[str, KnownInput] = {}
+        """Inputs that ``start`` and ``run`` on Spark find themselves, by name."""
         plan = self._record.builder.plan
         plan.broadcast = check_broadcast(broadcast, name)
         if time_zone is not None:
@@ -113,9 +127,14 @@ class Dataflow:
         """What was written, before optimization: the logical operator of each output, by name."""
         return self._record.logical()
 
-    def describe(self) -> str:
-        """The flow as readable text."""
-        return describe(self.plan)
+    def describe(self, *, operators: bool = True) -> str:
+        """Return the flow as readable text: its views as they were written, and the operators that run.
+
+        Args:
+            operators: Whether the operators are shown, too. Default: True.
+
+        """
+        return describe(self.plan, operators=operators)
 
     def explain(self, *, format: Literal["text", "json"] = "text") -> str:  # noqa: A002 - as other engines
         """Return the plan: as written, after optimization, and the operators that run with state and cost.
@@ -488,6 +507,7 @@ class Dataflow:
         options.check_run(self.name)
         from pointstamp.spark import job, streaming  # pyspark is loaded by those who use it
 
+        frames |= {name: each.to_read() for name, each in self._not_given(frames).items()}
         folder = self._folder(output, frames)
         streaming.check_frames(self.plan, frames)
         if checkpoint is not None:
@@ -588,6 +608,7 @@ class Dataflow:
             )
         from pointstamp.spark import streaming  # pyspark is loaded by those who use it
 
+        data |= self._followed(on, data, checkpoint=absolute_place(checkpoint), available_now=available_now)
         query = streaming.start(
             _in_session_zone(self.plan, on),
             on,
@@ -601,6 +622,7 @@ class Dataflow:
             barrier=said.barrier,
             in_driver=said.in_driver,
         )
+        self._started(query)
         return _shown(query, said)
 
     def _folder(self, output: Any, frames: Mapping[str, Any]) -> str | None:  # noqa: ANN401 - whatever came
@@ -616,6 +638,25 @@ class Dataflow:
                 f"was given {type(folder).__name__}. For a sink, use start(..., available_now=True)."
             )
         return folder
+
+    def _followed(
+        self,
+        spark: "SparkSession",
+        data: Mapping[str, Any],
+        *,
+        checkpoint: str,
+        available_now: bool,
+    ) -> dict[str, Any]:
+        """What a query on Spark reads of the inputs that are not given."""
+        del spark, checkpoint, available_now
+        return {name: each.to_follow() for name, each in self._not_given(data).items()}
+
+    def _started(self, query: "Query") -> None:
+        """Called with each query on Spark that was started."""
+
+    def _not_given(self, data: Mapping[str, Any]) -> "dict[str, KnownInput]":
+        names = self.plan.named(NodeKind.INPUT)
+        return {name: each for name, each in self._known_inputs.items() if name in names and name not in data}
 
     def _judge(self) -> "Judge":
         from pointstamp.judge.online_process import JudgeProcess  # loaded by those who use it

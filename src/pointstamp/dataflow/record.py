@@ -21,7 +21,9 @@ from pointstamp.plan.logical import LogicalOperator, unchecked
 from pointstamp.plan.lowering import Lowering, Physical, lower, read_by
 from pointstamp.plan.optimizing import RULES, Optimized, is_switched_on, optimize
 from pointstamp.plan.recursion import roots_of, structured
-from pointstamp.plan.streams import Lowered, Output, PerEpoch, Probed
+from pointstamp.plan.signatures import identify
+from pointstamp.plan.steps import mark_steps
+from pointstamp.plan.streams import Feedback, Input, Lowered, Output, PerEpoch, Probed
 from pointstamp.topology.domain import EPOCHS
 
 _PACKAGE: Final = str(Path(__file__).parent.parent) + "/"
@@ -161,8 +163,6 @@ class FlowRecord:
 
     def plan(self) -> Plan:
         """Return the plan that runs: as it was written, or lowered from what rules have made of that."""
-        if not (self.is_optimized and is_switched_on()):
-            return self.builder.plan
         size = len(self.written) + len(self.given)
         if self._planned is None or self._planned[0] != size:
             self._planned = size, self._lowered_again()
@@ -170,20 +170,31 @@ class FlowRecord:
 
     def _lowered_again(self) -> Plan:
         written = self.builder.plan
-        as_it_is = any(isinstance(each, Probed | Lowered) for each in self.written)
         self._rewritten = None
-        if not RULES or written.root is not EPOCHS or as_it_is:
-            return written
-        roots = [*roots_of(structured(self.written).values()), *self.given]
-        made = optimize(roots, RULES)
+        if written.root is not EPOCHS:
+            return written  # no query runs it, so there is no state to be found again
+        stand_ins = structured(self.written)
+        roots = [*roots_of(stand_ins.values()), *self.given]
+        as_it_is = any(isinstance(each, Probed | Lowered) for each in self.written)
+        rules = [] if as_it_is or not (self.is_optimized and is_switched_on()) else RULES
+        made = optimize(roots, rules)
         if all(new is old for new, old in zip(made.roots, roots, strict=True)):
+            scopes = {each.loop: each for each in self.written if isinstance(each, Feedback)}
+            owners = [scopes.get(each, each) for each in self.builder.owners]
+            parts_of = [stand_ins.get(each, each) for each in owners]
+            identify(written.nodes, parts_of, roots)
+            mark_steps(written.nodes, parts_of)
             return written
         self._rewritten = made
         builder = self.fresh()
         Lowering(made.roots, builder=builder).lower_all()
+        for each in self.written:
+            if isinstance(each, Input) and each.input not in builder.plan.named(NodeKind.INPUT):
+                lower(each, [], builder)  # its rows are needless, and arrive
+        identify(builder.plan.nodes, builder.owners, made.roots)
+        mark_steps(builder.plan.nodes, builder.owners)
         for name, node in written.named(NodeKind.INPUT).items():
-            if name in builder.plan.named(NodeKind.INPUT):
-                builder.plan.named(NodeKind.INPUT)[name].extra_columns = node.extra_columns
+            builder.plan.named(NodeKind.INPUT)[name].extra_columns = node.extra_columns
         return builder.plan
 
 

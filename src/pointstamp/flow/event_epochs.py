@@ -6,7 +6,6 @@ has to wait for a bound, and nothing is kept: a row is sent ahead to the epoch i
 
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -22,6 +21,7 @@ from pointstamp.flow.outlet import AnOutlet, add_operator, wiring
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.flow.updates import Passes
 from pointstamp.operators.context import Context
+from pointstamp.operators.spec import spec
 from pointstamp.rows.epochcolumn import EventEpochs
 
 
@@ -92,7 +92,7 @@ def sent_ahead(stream: AnOutlet, when: Expression, epochs: EventEpochs, name: st
             f"{who}: {when} is {compiled.type}, and the epochs are pieces of {epochs.kind}; both must be of "
             "one type."
         )
-    logic = partial(ToLaterEpochs, compiled, epochs.every)
+    logic = spec(ToLaterEpochs, compiled, epochs.every)
     return add_operator(name, logic, {"in": stream}, {"out": stream.schema}, sends=Passes.ROWS)[0]
 
 

@@ -122,10 +122,15 @@ class Query(SparkNames):
         self._error: BaseException | None = None
         self._run_id = str(uuid.uuid4())
         self._on_dashboard = on_dashboard
+        self._notes: list[str] = []
         self._being_taken: set[str] = set()  # the names of savepoints that are not durable yet
         self._thread = threading.Thread(
             target=self._run, name=f"pointstamp-{supervisor.spec.plan.name}", daemon=True
         )
+
+    def note(self, words: str) -> None:
+        """Add something about this start to the message of ``status``."""
+        self._notes.append(words)
 
     @property
     def id(self) -> str:
@@ -152,7 +157,7 @@ class Query(SparkNames):
         """What the query does at the moment."""
         phase = self._supervisor.phase
         return {
-            "message": "; ".join([phase, *self._supervisor.calls()]),
+            "message": "; ".join([phase, *self._supervisor.calls(), *self._notes]),
             "isDataAvailable": phase == "working",
             "isTriggerActive": phase == "working",
         }

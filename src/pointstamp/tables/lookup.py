@@ -10,7 +10,6 @@ of epochs and rounds.
 """
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -21,6 +20,7 @@ from pointstamp.flow.outlet import add_operator
 from pointstamp.flow.stream import Stream
 from pointstamp.flow.updates import Passes
 from pointstamp.operators.context import Context
+from pointstamp.operators.spec import spec
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.join import without_null_keys
 from pointstamp.tables.joining import Joining, joining
@@ -169,7 +169,7 @@ def looked_up(
     changes = deltas_of(table)
     asked = joining(f"{who} in {table}", stream.schema, table.schema, on, suffix)
     inputs = {"rows": stream.exchange(*asked.pairs), "table": changes.exchange(*asked.pairs.values())}
-    logic = partial(
+    logic = spec(
         LookUp,
         asked,
         changes.schema,
