@@ -26,7 +26,7 @@ CORE: Final = (
     *("order/frontier.py", "order/multiset.py"),
     *("progress/direct.py", "progress/loops.py", "progress/tracker.py", "progress/view.py"),
     *("operators/authority.py", "operators/notify.py", "operators/portstate.py"),
-    *("worker/chain.py", "worker/inbox.py", "worker/input.py", "worker/instance.py", "worker/worker.py"),
+    *("worker/inbox.py", "worker/input.py", "worker/instance.py", "worker/worker.py"),
 )
 """The modules that are compiled: those in which a flow that moves few rows spends its time.
 
@@ -45,21 +45,21 @@ KERNELS: Final = ("columns", "hashing", "runs", "slots")
 
 FOLDER: Final = "pointstamp_compiled"
 VARIABLE: Final = "POINTSTAMP_CORE"
-_SOURCE: Final = Path(__file__).parent
+SOURCE: Final = Path(__file__).parent
 
 
-def folder_of(what: str, source: Path = _SOURCE) -> str:
+def folder_of(what: str, source: Path = SOURCE) -> str:
     """The name of the folder with the compiled ``core`` or ``kernels`` of these sources."""
     return f"{what}-{digest_of_core(source) if what == 'core' else digest_of_kernels(source)}"
 
 
-def digest_of_kernels(source: Path = _SOURCE) -> str:
+def digest_of_kernels(source: Path = SOURCE) -> str:
     """The digest of the sources of the kernels."""
     place = source / "arrow"
     return _digest(repr(KERNELS), [*place.glob("*.pyx"), *place.glob("*.pxd")], source)
 
 
-def digest_of_core(source: Path = _SOURCE) -> str:
+def digest_of_core(source: Path = SOURCE) -> str:
     """The digest of everything that decides what the compiled modules of the core do."""
     files = {source / name for name in CORE}
     for name in SEEN:

@@ -28,7 +28,8 @@ timely dataflow with exact completion and exactly-once recovery.
 
 _EPILOG: Final = """\
 start here:
-  pointstamp demo                run connected components of a growing graph on Spark, and kill a worker
+  pointstamp demo                keep three views of a shop up to date beside Spark, and kill a worker
+  pointstamp demo graph          run connected components of a growing graph on Spark
   pointstamp sql                 open a SQL shell with views that are updated as rows change
   pointstamp sql VIEWS.sql       keep the views of a SQL file up to date
   pointstamp run FLOW.py         run a flow in this process or on Spark

@@ -9,7 +9,6 @@ Invariant: of every key those rows are kept that are the last in the order, one 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -25,6 +24,7 @@ from pointstamp.flow.outlet import add_operator, wiring
 from pointstamp.flow.stream import Stream
 from pointstamp.flow.updates import Passes
 from pointstamp.operators.context import Context
+from pointstamp.operators.spec import spec
 from pointstamp.reduce.aggregate import Aggregation
 from pointstamp.reduce.arguments import Arguments
 from pointstamp.rows.mixing import Hashes
@@ -215,7 +215,7 @@ def rolled(stream: Stream, asked: Rolls) -> Stream:
         Aggregating(found, weighed(who, result)),
     )
     inputs, outputs = {"in": looked_at.exchange(*keys)}, {"out": result}
-    return add_operator(name, partial(Rolling, plan), inputs, outputs, in_order=True, sends=Passes.ADDED)[0]
+    return add_operator(name, spec(Rolling, plan), inputs, outputs, in_order=True, sends=Passes.ADDED)[0]
 
 
 def _check(stream: Stream, asked: Rolls, who: str) -> None:
