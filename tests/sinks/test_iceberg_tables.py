@@ -212,17 +212,17 @@ def test_rows_that_another_writer_has_removed_are_an_error(tmp_path: Path) -> No
 
 def test_a_query_keeps_a_table_of_its_current_rows(tmp_path: Path) -> None:
     flow = ps.Dataflow("sales")
-    orders = flow.input("orders", "x long, s string, w long").running(weight="w")
+    orders = flow.table("orders", "x long, s string, w long", weight="w")
     flow.output("table", orders)
     epochs = [
         pa.table({"x": [1, 1, 2], "s": ["a", "a", "b"], "w": [1, 1, 1]}),
         pa.table({"x": [1, 3], "s": ["a", None], "w": [-1, 1]}),
     ]
     for count in (1, 2):
-        query = flow.start_local(
+        query = flow.start(
             {"orders": epochs[:count]},
             checkpoint=tmp_path / "checkpoint",
-            output=ps.IcebergSink(str(tmp_path / "lake"), properties(tmp_path / "lake"), changes=False),
+            output=ps.io.IcebergSink(str(tmp_path / "lake"), properties(tmp_path / "lake"), changes=False),
         )
-        query.awaitTermination(60)
+        query.await_termination(60)
     assert seen(tmp_path / "lake") == Counter({(1, "a"): 1, (2, "b"): 1, (3, None): 1})

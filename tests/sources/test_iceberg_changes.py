@@ -20,6 +20,7 @@ from pyiceberg.catalog import load_catalog
 
 import pointstamp as ps
 from pointstamp.errors import FlowError, SourceError
+from support.options import with_options
 
 SCHEMA = "id long, city string, _change_type string"
 CITIES = ("Rome", "Oslo", None, "", "a city with a long name")
@@ -59,20 +60,20 @@ def counted(table: pa.Table) -> Counter[tuple[Any, ...]]:
 
 def flow() -> ps.Dataflow:
     made = ps.Dataflow("people")
-    people = made.input("people", SCHEMA)
-    made.output("people", people.running(operation="_change_type"))
+    people = made.stream_input("people", SCHEMA)
+    made.output("people", people.to_table(operation="_change_type"))
     return made
 
 
 def follow(home: Path, **options: Any) -> None:  # noqa: ANN401
-    query = flow().start_local(
-        {"people": ps.iceberg_changes("db.people", catalog=properties(home))},
+    query = flow().start(
+        {"people": ps.io.iceberg("db.people", catalog=properties(home))},
         checkpoint=home / "checkpoint",
         output=home / "out",
         available_now=True,
-        **options,
+        **with_options(options),
     )
-    query.awaitTermination(60)
+    query.await_termination(60)
     if (error := query.exception()) is not None:
         raise error
 
@@ -99,14 +100,14 @@ def test_the_changes_of_each_snapshot_make_the_table_again(tmp_path: Path, seed:
 
 def test_an_empty_table_begins_with_its_first_snapshot(tmp_path: Path) -> None:
     table = made(tmp_path)
-    query = flow().start_local(
-        {"people": ps.iceberg_changes("db.people", catalog=properties(tmp_path), look_every_seconds=0.05)},
+    query = flow().start(
+        {"people": ps.io.iceberg("db.people", catalog=properties(tmp_path), look_every_seconds=0.05)},
         checkpoint=tmp_path / "checkpoint",
         output=tmp_path / "out",
     )
     try:
         table.append(rows([1, 2], random.Random(3)))
-        query.processAllAvailable(60)
+        query.process_all_available(60)
         assert counted(ps.read_table(tmp_path / "out", "people")) == counted(table.scan().to_arrow())
     finally:
         query.stop()
@@ -115,7 +116,7 @@ def test_an_empty_table_begins_with_its_first_snapshot(tmp_path: Path) -> None:
 def test_a_folder_without_a_catalog_is_read_by_its_metadata(tmp_path: Path) -> None:
     table = made(tmp_path)
     table.append(rows([1, 2, 3], random.Random(3)))
-    source = ps.iceberg_changes(table.location().removeprefix("file://"))
+    source = ps.io.iceberg(table.location().removeprefix("file://"))
     (unit,) = source.watch(None, available_now=True).poll()
     schema = pa.schema([("id", pa.int64()), ("city", pa.string()), ("_change_type", pa.string())])
     found = pa.Table.from_batches(list(source.read(unit.parts[0], schema)), schema)
@@ -125,11 +126,11 @@ def test_a_folder_without_a_catalog_is_read_by_its_metadata(tmp_path: Path) -> N
 
 def test_what_cannot_be_followed_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="there is no such table"):
-        ps.iceberg_changes(tmp_path / "nothing").check()
+        ps.io.iceberg(tmp_path / "nothing").check()
     with pytest.raises(FlowError, match="snapshots_per_tick must be at least 1"):
-        ps.iceberg_changes(tmp_path, snapshots_per_tick=0)
+        ps.io.iceberg(tmp_path, snapshots_per_tick=0)
     table = made(tmp_path)
     table.append(rows([1], random.Random(3)))
-    source = ps.iceberg_changes("db.people", catalog=properties(tmp_path))
+    source = ps.io.iceberg("db.people", catalog=properties(tmp_path))
     with pytest.raises(SourceError, match="snapshot 17, which was taken last, is not an ancestor"):
         source.watch(17, available_now=True)

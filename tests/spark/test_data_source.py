@@ -28,20 +28,20 @@ EPOCHS = [
 
 def sales() -> ps.Dataflow:
     flow = ps.Dataflow("sales")
-    orders = flow.input("orders", "city string, price long, w long")
-    table = orders.running(weight="w")
-    flow.output("totals", table.reduce("city", total=ps.sum("price")))
+    orders = flow.stream_input("orders", "city string, price long, w long")
+    table = orders.to_table(weight="w")
+    flow.output("totals", table.group_by("city").agg(total=ps.sum("price")))
     flow.output("all", orders.filter(ps.col("price") > 6))
     return flow
 
 
 def published(home: Path, epochs: list[pa.Table], output: Any = None) -> Path:  # noqa: ANN401 - a sink
-    query = sales().start_local(
+    query = sales().start(
         {"orders": epochs},
         checkpoint=home / "checkpoint",
         output=home / "out" if output is None else output,
     )
-    query.awaitTermination(60)
+    query.await_termination(60)
     if (error := query.exception()) is not None:
         raise error
     return home / "out"
@@ -62,10 +62,10 @@ def test_a_published_view_is_read_now_as_of_an_epoch_and_as_changes(
         found = spark.read.format("pointstamp").load(str(out), output="totals", asOf=epoch)
         assert rows(found) == rows(ps.read_table(out, "totals", as_of=epoch))
     changes = spark.read.format("pointstamp").load(str(out), output="totals", changes=True, after=0)
-    assert rows(changes) == rows(ps.read_published(out, "totals", after=0))
+    assert rows(changes) == rows(ps.read_changes(out, "totals", after=0))
     assert changes.columns == ["epoch", "city", "total", "diff"]
     stream = spark.read.format("pointstamp").load(str(out), output="all")
-    assert rows(stream) == rows(ps.read_published(out, "all"))
+    assert rows(stream) == rows(ps.read_changes(out, "all"))
     outputs = spark.read.format("pointstamp").load(str(out), show="outputs").collect()
     assert {(each.output, each.is_table, each.published_through) for each in outputs} == {
         ("totals", True, 2),
@@ -93,8 +93,8 @@ def test_a_stream_takes_each_epoch_once(spark: SparkSession, tmp_path: Path) -> 
         stream = spark.readStream.format("pointstamp").load(str(out), output="totals", changes=True)
         writer = stream.writeStream.option("checkpointLocation", str(tmp_path / "offsets"))
         query = writer.trigger(availableNow=True).start(str(tmp_path / "copy"), format="parquet")
-        assert query.awaitTermination(100)
-    assert rows(spark.read.parquet(str(tmp_path / "copy"))) == rows(ps.read_published(out, "totals"))
+        assert query.await_termination(100)
+    assert rows(spark.read.parquet(str(tmp_path / "copy"))) == rows(ps.read_changes(out, "totals"))
 
 
 def test_options_that_have_no_meaning_are_rejected(spark: SparkSession, tmp_path: Path) -> None:
@@ -113,15 +113,13 @@ def test_options_that_have_no_meaning_are_rejected(spark: SparkSession, tmp_path
 def test_outputs_are_tables_of_the_catalog(spark: SparkSession, tmp_path: Path) -> None:
     spark.sql(f"create schema gold_views location '{tmp_path}/gold'")
     try:
-        sink = ps.catalog("gold_views", format="parquet")
+        sink = ps.io.catalog("gold_views", format="parquet")
         flow = sales()
         for count in (1, 3):
             if count == 3:  # as if the driver had died before it made the entry
                 spark.sql("drop table gold_views.totals")
-            query = flow.start_local(
-                {"orders": EPOCHS[:count]}, checkpoint=tmp_path / "checkpoint", output=sink
-            )
-            query.awaitTermination(60)
+            query = flow.start({"orders": EPOCHS[:count]}, checkpoint=tmp_path / "checkpoint", output=sink)
+            query.await_termination(60)
             assert query.exception() is None
             wanted = {1: {"Rome": 10, "Oslo": 20, None: 30}, 3: {"Rome": 15, None: 30, "Kyiv": 7}}[count]
             assert rows(spark.table("gold_views.totals")) == Counter(wanted.items())
@@ -132,15 +130,15 @@ def test_outputs_are_tables_of_the_catalog(spark: SparkSession, tmp_path: Path) 
 
 def test_a_catalog_that_cannot_take_the_tables_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(FlowError, match=r"there is no such schema\. Run CREATE SCHEMA nowhere"):
-        published(tmp_path, EPOCHS, ps.catalog("nowhere"))
+        published(tmp_path, EPOCHS, ps.io.catalog("nowhere"))
     with pytest.raises(FlowError, match="the session has no Delta catalog"):
-        published(tmp_path, EPOCHS, ps.catalog("default", path=str(tmp_path / "out")))
+        published(tmp_path, EPOCHS, ps.io.catalog("default", path=str(tmp_path / "out")))
     with pytest.raises(FlowError, match="format must be one of delta, parquet, got 'csv'"):
-        ps.catalog("default", format="csv")  # type: ignore[arg-type]
+        ps.io.catalog("default", format="csv")  # type: ignore[arg-type]
     spark.sql(f"create table totals (a int) using csv location '{tmp_path}/other'")
     try:
         with pytest.raises(RecoveryError, match=r"default\.totals exists already"):
-            published(tmp_path, EPOCHS, ps.catalog("default", format="parquet", path=str(tmp_path / "o")))
+            published(tmp_path, EPOCHS, ps.io.catalog("default", format="parquet", path=str(tmp_path / "o")))
     finally:
         spark.sql("drop table totals")
 
@@ -150,9 +148,13 @@ def test_a_view_over_a_published_view_finds_it(spark: SparkSession, tmp_path: Pa
     totals = spark.read.format("pointstamp").load(str(out), output="totals")
     flow = ps.view(totals.where("total > 10"))
     query = flow.start(
-        spark, checkpoint=tmp_path / "c2", output=tmp_path / "out2", in_driver=True, available_now=True
+        on=spark,
+        checkpoint=tmp_path / "c2",
+        output=tmp_path / "out2",
+        available_now=True,
+        options=ps.QueryOptions(in_driver=True),
     )
-    assert query.awaitTermination(60)
+    assert query.await_termination(60)
     assert query.exception() is None
     assert rows(ps.read_table(tmp_path / "out2", "result")) == rows(totals.where("total > 10"))
 
@@ -162,7 +164,11 @@ def test_a_view_over_published_rows_finds_them(spark: SparkSession, tmp_path: Pa
     everything = spark.read.format("pointstamp").load(str(out), output="all")
     flow = ps.view(everything.groupBy("city").count())
     query = flow.start(
-        spark, checkpoint=tmp_path / "c2", output=tmp_path / "out2", in_driver=True, available_now=True
+        on=spark,
+        checkpoint=tmp_path / "c2",
+        output=tmp_path / "out2",
+        available_now=True,
+        options=ps.QueryOptions(in_driver=True),
     )
-    assert query.awaitTermination(60)
+    assert query.await_termination(60)
     assert rows(ps.read_table(tmp_path / "out2", "result")) == rows(everything.groupBy("city").count())

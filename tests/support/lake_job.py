@@ -68,8 +68,10 @@ def rows(frame: DataFrame) -> Counter[tuple[Any, ...]]:
 
 def refreshed(spark: SparkSession, flow: ps.Dataflow, home: Path, output: Any) -> None:  # noqa: ANN401
     """Refresh views into a sink, and raise the error of the query."""
-    query = flow.start(spark, checkpoint=home, output=output, in_driver=True, available_now=True)
-    query.awaitTermination(300)
+    query = flow.start(
+        on=spark, checkpoint=home, output=output, available_now=True, options=ps.QueryOptions(in_driver=True)
+    )
+    query.await_termination(300)
 
 
 def rejected(spark: SparkSession, home: Path, text: str) -> str:
@@ -101,7 +103,7 @@ def main() -> None:
         if change:
             spark.sql(change)
         flow = ps.views(spark, VIEWS, policy="AUTO")
-        refreshed(spark, flow, home / "checkpoint", ps.catalog("gold"))
+        refreshed(spark, flow, home / "checkpoint", ps.io.catalog("gold"))
         for name, text in VIEWS.items():
             found, wanted = rows(spark.table(f"gold.{name}")), rows(spark.sql(text))
             assert found == wanted, f"after {change!r}, {name}: {found} is not {wanted}"

@@ -102,11 +102,11 @@ class _Demo:
             name="a shop",
         )
         query = flow.start(
-            self._spark,
+            on=self._spark,
             checkpoint=str(self._folder / "checkpoint"),
             output=str(self._folder / "out"),
             workers=self._workers,
-            dashboard=True,
+            options=ps.QueryOptions(dashboard=True),
         )
         began = monotonic()
         try:
@@ -136,7 +136,7 @@ class _Demo:
         return self._summary(query, monotonic() - began)
 
     def _settle(self, query: "Query") -> None:
-        query.processAllAvailable(_WAIT_SECONDS_MAX)
+        query.process_all_available(_WAIT_SECONDS_MAX)
 
     def _kill(self, query: "Query") -> str:
         workers = query.workers()

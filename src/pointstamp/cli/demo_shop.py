@@ -142,7 +142,9 @@ class Shop:
         """Return the sources of changes."""
         import pointstamp as ps
 
-        return {name: ps.files(self.folder / "changes" / name, "parquet", in_order=True) for name in TABLES}
+        return {
+            name: ps.io.files(self.folder / "changes" / name, "parquet", in_order=True) for name in TABLES
+        }
 
     def _written(self, changes: Mapping[str, list[tuple[str, pa.Table]]]) -> Changes:
         self._steps += 1

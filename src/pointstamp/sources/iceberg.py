@@ -1,4 +1,4 @@
-"""The changes of an Iceberg table as a source: ``iceberg_changes(path)``; needs ``pyiceberg``.
+"""The changes of an Iceberg table as a source: ``iceberg(path)``; needs ``pyiceberg``.
 
 A snapshot is a unit: the rows of the data files that it added are inserts, those of the files that it removed
 are deletes. So tables that are written by copy-on-write (Iceberg's default) can be followed. A snapshot that
@@ -35,7 +35,7 @@ _METADATA: Final = re.compile(r"v?(\d+).*\.metadata\.json")
 _LOOK_EVERY_SECONDS: Final = 1.0
 
 
-def iceberg_changes(
+def iceberg(
     table: str | Path,
     *,
     catalog: Mapping[str, str] | None = None,
@@ -52,13 +52,13 @@ def iceberg_changes(
         look_every_seconds: how often to look for a new snapshot.
 
     Example:
-        >>> iceberg_changes("/data/orders").describe()
+        >>> iceberg("/data/orders").describe()
         "changes of the Iceberg table '/data/orders'"
 
     """
     if snapshots_per_tick is not None and snapshots_per_tick < 1:
         raise FlowError(
-            f"iceberg_changes {redact(str(table))!r}: snapshots_per_tick must be at least 1, got "
+            f"iceberg {redact(str(table))!r}: snapshots_per_tick must be at least 1, got "
             f"{snapshots_per_tick}. Give a larger number, or None for all available snapshots."
         )
     place = str(table) if catalog is not None else absolute_place(table)
@@ -67,7 +67,7 @@ def iceberg_changes(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class IcebergChanges(SourceBase, RedactedRepr):
-    """A source of the changes of one Iceberg table; made by ``iceberg_changes``."""
+    """A source of the changes of one Iceberg table; made by ``iceberg``."""
 
     table: str
     catalog: Mapping[str, str] = field(repr=False)  # it may hold keys

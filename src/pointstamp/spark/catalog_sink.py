@@ -37,7 +37,7 @@ from pointstamp.sinks.port import (
     complete_publisher,
     complete_sink,
 )
-from pointstamp.sinks.reading import published_now, read_published, read_table
+from pointstamp.sinks.reading import published_now, read_changes, read_table
 from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.places import absolute_place
 from pointstamp.storage.port import Storage
@@ -66,14 +66,14 @@ def catalog(
         path: where the tables are. Default: the place of the schema.
 
     Example:
-        flow.start(spark, checkpoint=place, output=ps.catalog("gold"))
+        flow.start(spark, checkpoint=place, output=ps.io.catalog("gold"))
         spark.table("gold.totals").show()
 
     """
     if format not in get_args(CatalogFormat):
         raise FlowError(
             f"catalog '{schema}': format must be one of {', '.join(get_args(CatalogFormat))}, got "
-            f"{format!r}. For Iceberg, use ps.IcebergSink(changes=False)."
+            f"{format!r}. For Iceberg, use ps.io.IcebergSink(changes=False)."
         )
     return CatalogSink(schema, format, None if path is None else absolute_place(path))
 
@@ -212,7 +212,7 @@ class CatalogPublisher(PublisherBase):
         rows = (
             read_table(sink.written.path, output, as_of=found.epochs_through)
             if is_changes(found.outputs[output].schema)
-            else read_published(sink.written.path, output)
+            else read_changes(sink.written.path, output)
         )
         content = pa.BufferOutputStream()
         pq.write_table(rows, content)

@@ -24,7 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from pointstamp.errors import FlowError
-from pointstamp.sinks.reading import Published, published_now, read_published, read_table
+from pointstamp.sinks.reading import Published, published_now, read_changes, read_table
 from pointstamp.spark.checkpoint_tables import CHECKPOINT_TABLES, checkpoint_rows
 from pointstamp.tables.kept.value import is_changes
 
@@ -176,7 +176,7 @@ class _StreamReader(DataSourceStreamReader):  # type: ignore[misc]  # as above
 
 def _changes(asked: _Asked, epochs: _Epochs) -> pa.Table:
     after = None if epochs.after < 0 else epochs.after
-    rows = read_published(asked.path, _output(asked), after=after)
+    rows = read_changes(asked.path, _output(asked), after=after)
     return rows.filter(pc.less_equal(rows["epoch"], epochs.through))
 
 

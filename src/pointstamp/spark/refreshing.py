@@ -146,7 +146,7 @@ def refresh_inputs(
         if isinstance(each, DataFrame) and each.isStreaming:
             raise FlowError(
                 f"input '{name}' is a streaming DataFrame, whose rows cannot be fixed for a view that is "
-                f"recomputed ('{next(iter(views))}'). Give a source such as ps.files, or define this view "
+                f"recomputed ('{next(iter(views))}'). Give a source such as ps.io.files, or define this view "
                 "with refresh policy INCREMENTAL."
             )
     sources: dict[str, Source] = {

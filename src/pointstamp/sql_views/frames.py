@@ -57,7 +57,7 @@ def views(
 
     Example:
         flow = ps.views(spark, {"totals": "select city, sum(price) as total from orders group by city"})
-        flow.run_local({"orders": [epoch0, epoch1]})["totals"]
+        flow.run({"orders": [epoch0, epoch1]})["totals"]
 
     """
     queries, policies = _declared(views, check_policy(policy))

@@ -37,14 +37,14 @@ def orders(spark: SparkSession, number: int) -> DataFrame:
 
 def refreshed(spark: SparkSession, flow: ps.Dataflow, home: Path) -> Any:  # noqa: ANN401
     query = flow.start(
-        spark,
+        on=spark,
         checkpoint=home / "checkpoint",
         output=home / "out",
         workers=1,
-        in_driver=True,
         available_now=True,
+        options=ps.QueryOptions(in_driver=True),
     )
-    assert query.awaitTermination(SECONDS_MAX)
+    assert query.await_termination(SECONDS_MAX)
     if (error := query.exception()) is not None:
         raise error
     return ps.read_table(home / "out", next(iter(flow.logical_plan)))
@@ -117,16 +117,16 @@ def test_rows_of_the_session_are_read_once_and_explain_says_so(spark: SparkSessi
     flow = ps.views(spark, {"totals": TEXT.format("here")})
     assert rows(refreshed(spark, flow, tmp_path)) == rows(spark.sql(TEXT.format("here")))
     assert "input here: rows in the memory of the session, read once" in flow.explain()
-    assert rows(flow.run(spark, workers=1, in_driver=True).table("totals")) == rows(
-        spark.sql(TEXT.format("here"))
-    )
+    assert rows(
+        flow.run(on=spark, workers=1, options=ps.QueryOptions(in_driver=True)).table("totals")
+    ) == rows(spark.sql(TEXT.format("here")))
 
 
 def test_a_source_can_be_given_by_the_name_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
     orders(spark, 0).write.parquet(str(tmp_path / "orders"))
     spark.createDataFrame([], "city string, price long, half int").createOrReplaceTempView("given")
     flow = ps.views(
-        spark, {"totals": TEXT.format("given")}, inputs={"given": ps.files(tmp_path / "orders", "parquet")}
+        spark, {"totals": TEXT.format("given")}, inputs={"given": ps.io.files(tmp_path / "orders", "parquet")}
     )
     found = refreshed(spark, flow, tmp_path)
     spark.read.parquet(str(tmp_path / "orders")).createOrReplaceTempView("given")
@@ -140,5 +140,5 @@ def test_what_cannot_be_followed_is_rejected_by_name(spark: SparkSession, tmp_pa
     two.createOrReplaceTempView("both")
     flow = ps.views(spark, {"totals": TEXT.format("both")})
     with pytest.raises(FlowError, match=r"input 'both' .* cannot be followed: it has 2 paths"):
-        flow.start(spark, checkpoint=tmp_path / "checkpoint", output=tmp_path / "out")
+        flow.start(on=spark, checkpoint=tmp_path / "checkpoint", output=tmp_path / "out")
     assert "input both: parquet files in 2 places, not followed: it has 2 paths" in flow.explain()

@@ -93,8 +93,14 @@ def test_explain_says_of_each_view_what_becomes_of_it(spark: SparkSession, sold:
 
 
 def refreshed(spark: SparkSession, flow: ps.Dataflow, home: Path) -> Any:  # noqa: ANN401
-    query = flow.start(spark, checkpoint=home / "c", output=home / "out", in_driver=True, available_now=True)
-    assert query.awaitTermination(120)
+    query = flow.start(
+        on=spark,
+        checkpoint=home / "c",
+        output=home / "out",
+        available_now=True,
+        options=ps.QueryOptions(in_driver=True),
+    )
+    assert query.await_termination(120)
     return query
 
 
@@ -113,7 +119,7 @@ def test_a_view_that_spark_recomputes_is_published_in_the_same_commit(
         spark.read.parquet(str(tmp_path / "orders")).createOrReplaceTempView(sold)
         for name, text in views.items():
             assert rows(ps.read_table(tmp_path / "out", name)) == rows(spark.sql(text)), (turn, name)
-        changes = ps.read_published(tmp_path / "out")
+        changes = ps.read_changes(tmp_path / "out")
         assert {max(each["epoch"].to_pylist()) for each in changes.values()} == {turn}
         orders(spark, 5 * turn + 3).write.mode("append").parquet(str(tmp_path / "orders"))
 
@@ -155,7 +161,7 @@ def test_a_query_that_keeps_running_rejects_views_that_are_recomputed(
 ) -> None:
     flow = ps.views(spark, {"some": NOT_INCREMENTAL.format(sold)}, policy="AUTO")
     with pytest.raises(FlowError, match="'some' is recomputed in full, which a query that keeps running"):
-        flow.start(spark, checkpoint=tmp_path / "c", output=tmp_path / "out")
+        flow.start(on=spark, checkpoint=tmp_path / "c", output=tmp_path / "out")
 
 
 def test_inputs_that_cannot_be_fixed_at_a_moment_are_rejected(spark: SparkSession, tmp_path: Path) -> None:

@@ -25,9 +25,9 @@ from pyspark.sql.types import StructType
 
 from pointstamp.errors import FlowError
 from pointstamp.sinks.reading import published_now
-from pointstamp.sources.delta import delta_changes
+from pointstamp.sources.delta import delta
 from pointstamp.sources.files import files
-from pointstamp.sources.iceberg import iceberg_changes
+from pointstamp.sources.iceberg import iceberg
 from pointstamp.sources.published import published
 from pointstamp.tables.kept.value import is_changes
 from pointstamp.tables.kept.weights import DIFF
@@ -155,7 +155,7 @@ def _delta(name: str, location: Any, read: Callable[[], DataFrame]) -> FollowedI
         return FollowedInput(name, text, None, read, problem=problem)
 
     def make() -> Any:  # noqa: ANN401 - a source
-        return delta_changes(path)
+        return delta(path)
 
     return FollowedInput(name, f"{text} and its changes, a version per epoch", make, read, marker=CHANGE)
 
@@ -178,7 +178,7 @@ def _iceberg(
     if kind == "hadoop":
 
         def of_folder() -> Any:  # noqa: ANN401 - a source
-            return iceberg_changes(location)
+            return iceberg(location)
 
         made = of_folder
     elif kind in _ICEBERG_TYPES:
@@ -186,13 +186,13 @@ def _iceberg(
         identifier = ".".join([*map(str, parts.namespace()), str(parts.name())])
 
         def of_catalog() -> Any:  # noqa: ANN401 - a source
-            return iceberg_changes(identifier, catalog={"type": kind, **properties})
+            return iceberg(identifier, catalog={"type": kind, **properties})
 
         made = of_catalog
     else:
         said = kind or str(properties.get("catalog-impl", "unknown"))
         problem = (
-            f"its catalog is of the type '{said}'. Give inputs={{'{name}': ps.iceberg_changes(...)}} with "
+            f"its catalog is of the type '{said}'. Give inputs={{'{name}': ps.io.iceberg(...)}} with "
             "pyiceberg's properties of the catalog."
         )
         return FollowedInput(name, text, None, read, problem=problem)

@@ -12,12 +12,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pointstamp.errors import SqlError
-from pointstamp.expressions.tree import Expression, col, lit
+from pointstamp.expressions.tree import Call, Expression, col, lit
 from pointstamp.plan import logical
 from pointstamp.plan.logical import Iterate, LogicalOperator, Recursive, Variable
 from pointstamp.spark.catalyst.grouping import aggregate, project_onto
 from pointstamp.spark.catalyst.joins import join
 from pointstamp.spark.catalyst.leaves import Leaf, Leaves
+from pointstamp.spark.catalyst.python_functions import cogrouped_map, grouped_map
 from pointstamp.spark.catalyst.relation import (
     BoundRelation,
     attribute,
@@ -268,6 +269,24 @@ def _expand(translation: Translation, node: PlanNode) -> BoundRelation:
     return BoundRelation(union, dict(zip(output, names, strict=True)), output)
 
 
+def _json_tuple(
+    translation: Translation,
+    child: BoundRelation,
+    generator: ExpressionNode,
+    kept: Sequence[int],
+    made: Sequence[tuple[int, str]],
+) -> BoundRelation:
+    """Return the fields of a text in JSON, a column for each: there is one row, whatever the text is."""
+    text, *names = (translation.expression(each, child.columns) for each in generator.children)
+    columns = {each: child.columns[each] for each in kept if each in child.columns}
+    added: dict[str, Expression] = {}
+    for (identity, wanted), name in zip(made, names, strict=True):
+        columns[identity] = fresh_name(wanted, [*child.operator.schema.names, *added])
+        added[columns[identity]] = Call("json_field", (text, name))
+    relation = translation.operators.with_columns(child, added)
+    return replace(relation, columns=columns, output=(*kept, *(identity for identity, _ in made)))
+
+
 def _generate(translation: Translation, node: PlanNode) -> BoundRelation:
     child = translation.relation(node.children[0])
     child, [generator] = translation.without_subqueries(child, [node.fields["generator"]])
@@ -275,6 +294,8 @@ def _generate(translation: Translation, node: PlanNode) -> BoundRelation:
     unwanted = set(node.fields["unrequiredChildIndex"])
     kept = [each for place, each in enumerate(child.output) if place not in unwanted]
     made = [(id_of(each), str(each.fields["name"])) for each in node.fields["generatorOutput"]]
+    if generator.kind == "JsonTuple":
+        return _json_tuple(translation, child, generator, kept, made)
     if generator.kind not in ("Explode", "PosExplode", "Inline"):
         raise rejected(generator, "is not a supported generator", "Use explode, posexplode or inline.")
     taken = list(child.operator.schema.names)
@@ -485,6 +506,10 @@ _PLAIN: Final[Mapping[str, Callable[[Translation, PlanNode], BoundRelation]]] = 
     "Generate": _generate,
     "Expand": _expand,
     "Deduplicate": _deduplicate,
+    "FlatMapGroupsInPandas": grouped_map,
+    "FlatMapGroupsInArrow": grouped_map,
+    "FlatMapCoGroupsInPandas": cogrouped_map,
+    "FlatMapCoGroupsInArrow": cogrouped_map,
 }
 _OF_CONTEXT: Final[Mapping[str, Callable[[PlanTranslator, PlanNode], BoundRelation]]] = {
     "View": PlanTranslator._view,  # noqa: SLF001 - of this module

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pointstamp.errors import FlowError, SqlError
 from pointstamp.plan.logical import LogicalOperator, Scan, walk
+from pointstamp.spark.catalyst.connect import classic_session, connect_plan, is_classic
 from pointstamp.spark.catalyst.followed import FollowedInput, follow, fresh_frame
 from pointstamp.spark.catalyst.leaves import Leaves
 from pointstamp.spark.catalyst.operators import PlanTranslator, output_schema
@@ -49,11 +50,7 @@ def logical_views(
     """
     if not views:
         raise FlowError("ps.views needs at least one view, and the mapping is empty.")
-    if not hasattr(spark, "_jsparkSession"):
-        raise FlowError(
-            "ps.views needs a classic Spark session, and was given one of Spark Connect. Use "
-            "SparkSession.builder.master(...)."
-        )
+    spark = classic_session(spark)
     session = SessionSettings.of(spark)
     leaves = Leaves(spark, inputs, changes)
     translator = PlanTranslator(CatalystRules(spark), session, leaves)
@@ -66,7 +63,7 @@ def logical_views(
             if policy == "FULL":
                 recomputed[name] = _recomputed(spark, name, given, "its refresh policy is FULL")
                 continue
-            made = translator.view(analyzed_plan(_frame(spark, name, given)), name)
+            made = translator.view(_analyzed(spark, name, given), name)
         except SqlError as error:
             if policy != "AUTO":
                 raise SqlError(f"view '{name}': {error}") from error
@@ -91,7 +88,7 @@ def logical_views(
 
 def _recomputed(spark: SparkSession, name: str, given: Any, reason: str) -> RecomputedView:  # noqa: ANN401
     """Return a view that Spark recomputes over its tables as they are when it is asked."""
-    plan = analyzed_plan(_frame(spark, name, given))
+    plan = _analyzed(spark, name, given)
     leaves = plan.collectLeaves()
     found = [
         follow(spark, f"leaf {place}", leaves.apply(place))
@@ -106,7 +103,7 @@ def _recomputed(spark: SparkSession, name: str, given: Any, reason: str) -> Reco
         )
 
     def frame() -> DataFrame:
-        now = analyzed_plan(_frame(spark, name, given))
+        now = _analyzed(spark, name, given)
         return fresh_frame(spark, now)
 
     sources = {text: each for text, each in reads.items() if not isinstance(each, DataFrame)}
@@ -121,14 +118,14 @@ def _settings(session: SessionSettings) -> dict[str, str]:
     }
 
 
-def _frame(spark: SparkSession, name: str, given: Any) -> DataFrame:  # noqa: ANN401 - whatever came
+def _analyzed(spark: SparkSession, name: str, given: Any) -> Any:  # noqa: ANN401 - what came, a plan of the JVM
     if isinstance(given, str):
         try:
-            return spark.sql(given)
+            return analyzed_plan(spark.sql(given))
         except PySparkException as error:
             raise SqlError(f"Spark cannot analyze the text: {error}") from error
     if isinstance(given, DataFrame):
-        return given
+        return analyzed_plan(given) if is_classic(given) else connect_plan(spark, given)
     raise FlowError(
         f"view '{name}' must be a DataFrame or a text in Spark's SQL, got {type(given).__name__}."
     )
