@@ -128,11 +128,11 @@ def tables_in(query: str) -> list[str]:
     return [name for name in SCHEMAS if re.search(rf"\b{name}\b", query)]
 
 
-def declared(names: Iterable[str]) -> str:
-    """The statements that declare tables with weights."""
+def declared(names: Iterable[str], *, trusted: bool = False) -> str:
+    """The statements that declare tables with weights, and whether their deletions are checked."""
+    options = f"'weight' = '{WEIGHT}'" + (", 'trusted' = 'true'" if trusted else "")
     return "".join(
-        f"create table {name} ({SCHEMAS[name]}, {WEIGHT} long) tblproperties ('weight' = '{WEIGHT}');\n"
-        for name in names
+        f"create table {name} ({SCHEMAS[name]}, {WEIGHT} long) tblproperties ({options});\n" for name in names
     )
 
 

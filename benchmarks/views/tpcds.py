@@ -165,7 +165,7 @@ def of_query(
     except PointstampError as error:
         return {"rejected": str(error)}
     results: list[pa.Table] = []
-    with flow.open_local(on_result=lambda _name, _epoch, table: results.append(table)) as run:
+    with flow.open(on_result=lambda _name, _epoch, table: results.append(table)) as run:
 
         def epoch(at: int, change: Changes) -> tuple[float, float]:
             ready = {name: table.combine_chunks() for name, table in change.items()}

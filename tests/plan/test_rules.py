@@ -351,7 +351,8 @@ def test_rules_work_together_and_say_where_they_fired() -> None:
               Filter(condition=(col('c') > 1))
                 Scan(input=u, kind=weights, marker=w, columns=[a, c])
     """)
-    assert [each.rule for each in optimized.fired[:3]] == ["push_predicates", "narrow_joins", "prune_columns"]
+    rules = [each.rule for each in optimized.fired[:4]]
+    assert rules == ["push_predicates", "narrow_joins", "plain_names", "prune_columns"]
     assert "Join 'pairs'(kind=left, keys=[a]) of" in optimized.fired[1].removed[0]
 
 

@@ -24,8 +24,8 @@ create view r as
 
 WANTED = """\
 output 'cities': city string, total long, diff long not null
-  'reduce' by dear.city: keeps the sums of each key, and no rows; a change costs its rows
-    'join' by o.cust and by c.id: keeps both sides, by key; a change costs its rows and their matches
+  'reduce' by city: keeps the sums of each key, and no rows; a change costs its rows
+    'join' by cust and by id: keeps both sides, by key; a change costs its rows and their matches
       'orders: upserts' by id: keeps the row of each key; a change costs its rows
         input 'orders'
       input 'cust'
@@ -35,7 +35,7 @@ output 'names': name string, diff long not null
 output 'r': n long, diff long not null
   loop 'r': goes round until nothing changes
     'distinct 3' by n: keeps all rows by key, and what it has sent; a change costs all rows of the keys that change
-      'distinct 2' by n: keeps every row once, with how often it is there; a change costs its rows
+      'distinct 2' by cast(id as int64): keeps every row once, with how often it is there; a change costs its rows
         'cust', as above
       'join 2' by r.n and by o#2.id: keeps both sides, by key; a change costs its rows and their matches
         'orders: upserts', as above
@@ -67,7 +67,7 @@ def test_the_physical_operators_have_their_state_and_the_outputs_that_need_them(
     by_name = {each.name: each for each in found.operators}
     join = by_name["join"]
     assert join.kind == "operator"
-    assert join.by == ("by o.cust", "by c.id")
+    assert join.by == ("by cust", "by id")
     assert join.keeps == "both sides, by key; a change costs its rows and their matches"
     assert join.outputs == ("cities", "names")
     assert by_name["cust"].kind == "input"
@@ -90,6 +90,6 @@ def test_the_command_line_explains_with_parameters(
 
 def test_a_flow_that_keeps_nothing_has_its_inputs_only() -> None:
     flow = ps.Dataflow("plain")
-    flow.output("out", flow.input("numbers", "x long").filter(ps.col("x") > 1))
+    flow.output("out", flow.stream_input("numbers", "x long").filter(ps.col("x") > 1))
     physical = flow.explain().partition("== Physical operators with state ==\n")[2]
     assert physical == "output 'out': x long\n  input 'numbers'\n"

@@ -140,6 +140,10 @@ class Generator:
             *[self._filter_of_outer_join] * 2,
             self._guarded,
             self._never,
+            *[self._places] * 2,
+            self._grouping_sets,
+            *[self._twice] * 2,
+            self._best,
         ]
         rows = self.table(depth - 1)
         try:
@@ -360,6 +364,51 @@ class Generator:
         by = (self._one_of(rows.schema.names),)
         return logical.WindowFunctions(rows, keys, by, ((self._fresh(), OrderFunction(kind, column)),))
 
+    def _places(self, rows: LogicalOperator, depth: int) -> LogicalOperator:
+        """Return rows whose number in an order is bounded."""
+        del depth
+        keys, name = tuple(self._some(rows.schema.names, 1)), self._fresh()
+        by = (f"{self._one_of(rows.schema.names)}{self._one_of(['', ' desc'])}",)
+        numbered = logical.WindowFunctions(rows, keys, by, ((name, OrderFunction("row_number")),))
+        place, most = col(name), 1 + self._pick(2)
+        return logical.Filter(numbered, self._one_of([place <= most, place < most + 1, place == most]))
+
+    def _grouping_sets(self, rows: LogicalOperator, depth: int) -> LogicalOperator:
+        """Return aggregates by two keys, by the first of them, and of all rows."""
+        del depth
+        one, other = self._one_of(self._numbers(rows.schema)), self._one_of(self._numbers(rows.schema))
+        one_key, other_key, sums, count = (self._fresh() for _ in range(4))
+        given = logical.Project(rows, ((one_key, col(one)), (other_key, col(other)), (sums, col(one))))
+        parts = []
+        for keys in ((one_key, other_key), (one_key,), ()):
+            found = logical.Aggregate(
+                given, keys, ((count, Aggregate("count")), (f"{sums} of", Aggregate("sum", sums)))
+            )
+            shown = [
+                (key, col(key) if key in keys else lit(None).cast("long")) for key in (one_key, other_key)
+            ]
+            kept = (*shown, (count, col(count)), (f"{sums} of", col(f"{sums} of")))
+            parts.append(logical.Project(found, kept))
+        return logical.Union(tuple(parts))
+
+    def _twice(self, rows: LogicalOperator, depth: int) -> LogicalOperator:
+        """Return a join by one of two columns that are the same."""
+        other = self.table(depth - 2)
+        name, again = self._one_of(self._numbers(rows.schema)), self._fresh()
+        both = logical.Project(rows, (*((each, col(each)) for each in rows.schema.names), (again, col(name))))
+        kind = self._one_of(["inner", "left", "right", "full", "full", "semi"])
+        key = self._one_of(self._numbers(other.schema))
+        made = logical.Join(both, other, kind, ((self._one_of([name, again]), key),), suffix="_of_twice")
+        return logical.Project(made, tuple((each, col(each)) for each in made.schema.names[-5:]))
+
+    def _best(self, rows: LogicalOperator, depth: int) -> LogicalOperator:
+        """Return the greatest or least value of each key, mostly of a table that only grows."""
+        del depth
+        given = scan("g") if self._pick(3) else rows
+        kind, numbers = self._one_of(["max", "min"]), self._numbers(given.schema)
+        asked = Aggregate(kind, self._one_of(numbers))
+        return logical.Aggregate(given, (self._one_of(numbers),), ((self._fresh(), asked),))
+
     def _window(self, rows: LogicalOperator, depth: int) -> LogicalOperator:
         del depth
         at = self._one_of(self._numbers(rows.schema))
@@ -468,7 +517,7 @@ def run(
 ) -> dict[str, list[Rows]]:
     """Return the rows of each output after each epoch."""
     flow = ps.Dataflow("plan")
-    streams = {name: flow.input(name, schema) for name, schema in SCHEMAS.items() if name != "k"}
+    streams = {name: flow.stream_input(name, schema) for name, schema in SCHEMAS.items() if name != "k"}
     keyed = flow.table("k", K, key="k", deleted="gone")
 
     def read(each: Scan) -> ps.Table:
@@ -478,7 +527,7 @@ def run(
         if each.columns is not None:
             marker = [] if each.marker is None else [each.marker]
             stream = stream.select(*each.schema.names, *marker)
-        return stream.running(weight=each.marker) if each.kind == "weights" else stream.running()
+        return stream.to_table(weight=each.marker) if each.kind == "weights" else stream.to_table()
 
     lowering = Lowering(list(outputs.values()), read)
     for name, operator in outputs.items():
@@ -490,7 +539,7 @@ def run(
         ]
         for name, schema in SCHEMAS.items()
     }
-    results = flow.run_local(inputs)
+    results = flow.run(inputs)
     made: dict[str, list[Rows]] = {}
     for name, operator in outputs.items():
         total: Rows = Counter()

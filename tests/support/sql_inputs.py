@@ -163,7 +163,7 @@ def _compared(spark: Any, query: str) -> tuple[str, str]:  # noqa: ANN401 - a se
     except Exception as error:
         return "rejected", f"its table is not found: {str(error)[:80]}"
     try:
-        results = flow.run_local(tables)["v"]
+        results = flow.run(tables)["v"]
         ours = added_up([_with_texts(results[each]) for each in sorted(results)])
         check_same(ours, rows_of_table(_with_texts(theirs)), "answers")
     except (

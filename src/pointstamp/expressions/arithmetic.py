@@ -68,8 +68,8 @@ def _moved(what: str, one: pa.DataType, other: pa.DataType, is_difference: bool)
         duration = pa.duration("us")
     if not types.is_duration(duration) or (is_difference and not is_time(one)):
         raise SchemaError(
-            f"{what} needs a time and a duration, for example ps.duration('1 hour'), and was given {one} and "
-            f"{other}. For days of a date use ps.functions.date_add."
+            f"{what} needs a time and a duration, for example ps.functions.duration('1 hour'), and was given "
+            f"{one} and {other}. For days of a date use ps.functions.date_add."
         )
     moved = INSTANT if types.is_date(time) else pa.timestamp("us", time.tz)
     order = (moved, pa.duration("us")) if is_time(one) else (pa.duration("us"), moved)
@@ -184,8 +184,43 @@ def _exactly(kernel: Kernel, gives: pa.DataType, *data: Datum) -> Datum:
     if kernel is pc.multiply_checked and one.precision + other.precision >= _DIGITS_OF_ARROW:
         # Arrow has no type for the digits that a product could have.
         return decimals_by_row(lambda a, b: WIDE.multiply(a, b), gives, *data)
+    if (
+        types.is_decimal128(one)
+        and types.is_decimal128(other)
+        and _digits(kernel, one, other) <= _DIGITS_OF_128
+    ):
+        found = kernel(*data)
+        return found if found.type == gives else _to_decimal(found, gives)
+    if kernel is pc.multiply_checked and one.scale + other.scale == gives.scale:
+        few = [_with_few_digits(datum) for datum in data]
+        if _digits(kernel, *(datum.type for datum in few)) <= _DIGITS_OF_128:
+            return _as(kernel(*few), gives)
     wide = [_as_decimal256(datum) for datum in data]
     return _to_decimal(kernel(*wide), gives)
+
+
+def _with_few_digits(datum: Datum) -> Datum:
+    """Return decimals in a type with no more digits than the largest of them has."""
+    if isinstance(datum, pa.Scalar) or not types.is_decimal128(datum.type) or not len(datum):
+        return datum
+    bounds = pc.min_max(datum).as_py().values()
+    digits = max((each.adjusted() + 1 for each in bounds if each), default=0) + datum.type.scale
+    return _as(datum, pa.decimal128(min(max(digits, 1), datum.type.precision), datum.type.scale))
+
+
+def _as(decimals: pa.Array, found: pa.DataType) -> pa.Array:
+    """Return decimals in a type of the same scale that has enough digits; nothing is copied."""
+    if isinstance(decimals, pa.ChunkedArray) or not types.is_decimal128(found):
+        return pc.cast(decimals, found)
+    return pa.Array.from_buffers(found, len(decimals), decimals.buffers(), offset=decimals.offset)
+
+
+def _digits(kernel: Kernel, one: pa.DataType, other: pa.DataType) -> int:
+    """Return how many digits Arrow gives a result, which never has more."""
+    if kernel is pc.multiply_checked:
+        return int(one.precision + other.precision + 1)
+    before = max(one.precision - one.scale, other.precision - other.scale)
+    return int(before + max(one.scale, other.scale) + 1)
 
 
 def _divide_decimals(kernel: Kernel, gives: pa.DataType, one: Datum, other: Datum) -> Datum:
@@ -295,6 +330,7 @@ _NEAR_HALF = 1e-3
 _COARSE, _COARSE_SINGLE = 1e12, 1e4
 _EXACT_POWERS = 22
 _DIGITS_OF_ARROW = 76
+_DIGITS_OF_128 = 38
 _VERY_WIDE = Context(prec=800, rounding=ROUND_HALF_UP)
 _MICROS_OF_DAY = 86_400_000_000
 

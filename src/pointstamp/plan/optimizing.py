@@ -12,25 +12,30 @@ Project(columns=[city: col('city')])
 """
 
 import os
+import sys
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, Final
 
 import pyarrow as pa
 
-from pointstamp.expressions.tree import Expression, Literal
-from pointstamp.plan.logical import Filter, LogicalOperator, Project, Scan, Union, Variable, walk
+from pointstamp.expressions.tree import Expression
+from pointstamp.plan.logical import LogicalOperator, Scan, Values, Variable, rewrite, walk
+from pointstamp.plan.rules.first_rows import first_rows
 from pointstamp.plan.rules.fold_constants import fold_constants
 from pointstamp.plan.rules.fuse_rows import fuse_rows
 from pointstamp.plan.rules.narrow_joins import narrow_joins
 from pointstamp.plan.rules.order_joins import order_joins
+from pointstamp.plan.rules.plain_names import plain_names
 from pointstamp.plan.rules.prune_columns import prune_columns
 from pointstamp.plan.rules.push_into_recursion import push_into_recursion
 from pointstamp.plan.rules.push_predicates import push_predicates
 from pointstamp.plan.rules.push_top import push_top
 from pointstamp.plan.rules.rewriting import Roots, Rule
 from pointstamp.plan.rules.share_subplans import share_subplans
+from pointstamp.plan.rules.single_values import single_values
 from pointstamp.plan.rules.use_keys import use_keys
 from pointstamp.plan.signatures import ANNOTATIONS
 
@@ -42,19 +47,23 @@ ALL: Final[tuple[Rule, ...]] = (
     use_keys,
     order_joins,
     push_top,
+    first_rows,
+    single_values,
+    plain_names,
     share_subplans,
     prune_columns,
     fuse_rows,
 )
 """The rules, in the order in which they are applied."""
 
-RULES: Final[list[Rule]] = []
+RULES: Final[list[Rule]] = list(ALL)
 """The rules that every flow goes through."""
 
 SWITCH: Final = "POINTSTAMP_OPTIMIZE"
 """The environment variable that switches rules off, with ``off``."""
 
 _ROUNDS_MAX: Final = 10
+_RECURSION_MAX: Final = 50_000
 
 
 def is_switched_on() -> bool:
@@ -84,6 +93,11 @@ class Optimized:
 
 def optimize(roots: Roots, rules: Sequence[Rule] = ALL) -> Optimized:
     """Return an equal plan that costs less, and which rules made it."""
+    with _deep_recursion():
+        return _optimize(roots, rules)
+
+
+def _optimize(roots: Roots, rules: Sequence[Rule]) -> Optimized:
     found = list(roots)
     fired: list[Fired] = []
     for _ in range(_ROUNDS_MAX):
@@ -98,6 +112,17 @@ def optimize(roots: Roots, rules: Sequence[Rule] = ALL) -> Optimized:
     return Optimized(tuple(_with_epochs(found, roots)), tuple(fired))
 
 
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    """Let rules go down expressions that are as deep as a text was long."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _RECURSION_MAX))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
 def _with_epochs(found: list[LogicalOperator], roots: Roots) -> list[LogicalOperator]:
     """Return roots of which one reads an input: a plan has epochs because its inputs have."""
     if any(isinstance(each, Scan) for each in walk(found)):
@@ -105,8 +130,10 @@ def _with_epochs(found: list[LogicalOperator], roots: Roots) -> list[LogicalOper
     scan = next((each for each in walk(roots) if isinstance(each, Scan)), None)
     if scan is None:
         return found
-    nulls = tuple((each.name, Literal(None, each.type)) for each in found[0].schema)
-    return [Union((found[0], Project(Filter(scan, Literal(value=False)), nulls))), *found[1:]]
+    return rewrite(
+        found,
+        lambda each: replace(each, anchor=scan) if isinstance(each, Values) and each.anchor is None else each,
+    )
 
 
 def _difference(rule: str, before: Roots, after: Roots) -> Fired:

@@ -32,7 +32,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from pointstamp.expressions.tree import Call, Column, Expression, Literal, Named, columns_of
-from pointstamp.plan import logical
+from pointstamp.plan import logical, streams
 from pointstamp.plan.logical import Iterate, LogicalOperator, Recursive, Variable, loops_of, walk
 from pointstamp.reduce.aggregate import Aggregate, FunctionAggregate
 from pointstamp.tables.kept.ordering import ordering
@@ -482,6 +482,13 @@ def needed(operator: LogicalOperator, used: Columns, found: Found) -> Sequence[C
             return [_needed_by_top(operator, used, everything[0], found)]
         case logical.WindowFunctions():
             return [_needed_by_functions(operator, used, everything[0], found)]
+        case streams.SessionWindow():
+            own = {operator.start, operator.end}
+            return [(used - own) | {*operator.keys, operator.at}, *everything[1:]]
+        case streams.TemporalFilter() | streams.EmitOnClose():
+            when = operator.when
+            asked = [when] if isinstance(when, str) else columns_of(when)
+            return [used.union(asked) & everything[0], *everything[1:]]
         case _:
             return everything
 

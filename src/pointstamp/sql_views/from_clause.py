@@ -20,7 +20,6 @@ from pointstamp.sql_views.event_time import TimeCondition
 from pointstamp.sql_views.joins import JoinPool, Unjoined
 from pointstamp.sql_views.outer_joins import inner, joined, merged_names
 from pointstamp.sql_views.parsing import COMMA
-from pointstamp.sql_views.pruning import Names, names_of_joins
 from pointstamp.sql_views.ranking import AT_MOST, places_wanted
 from pointstamp.sql_views.refusing import placed, refused
 from pointstamp.sql_views.scope import Relation
@@ -37,7 +36,6 @@ class FromClause:
     """FROM as it is read: a pool of relations, those since the last comma apart."""
 
     catalog: Catalog
-    needed: Names | None
     where: list[exp.Expr]
     """Parts of WHERE that are not applied yet."""
     timed: list[TimeCondition]
@@ -81,7 +79,7 @@ class FromClause:
             return self._in_parentheses(node, node.this)
         if is_seen and isinstance(node, exp.Subquery) and isinstance(node.this, exp.Select):
             node.this.meta[AT_MOST] = self._places_wanted(node)
-        return source(node, self.catalog, self.needed)
+        return source(node, self.catalog)
 
     def _in_parentheses(self, node: exp.Subquery, first: exp.Expr) -> Relation:
         """Joins in parentheses: what they join is spoken of by its own names."""
@@ -91,9 +89,7 @@ class FromClause:
             )
         joins, alone = first.args.get("joins") or [], first.copy()
         alone.set("joins", None)
-        own = names_of_joins(joins)
-        inside = None if own is None or self.needed is None else self.needed | own
-        return FromClause(self.catalog, inside, [], []).read(alone, joins).merge(self.needed)
+        return FromClause(self.catalog, [], []).read(alone, joins).merge()
 
     def _places_wanted(self, node: exp.Subquery) -> dict[str, int]:
         """Which columns of a subquery have a greatest number in WHERE: the places that are looked at."""
@@ -116,7 +112,7 @@ class FromClause:
             return
         if how in ("left", "semi", "anti") and may_filter:
             self.apply_times(chain)
-        left = chain.merge(self.needed)
+        left = chain.merge()
         with placed(join):
             if how in ("left", "semi", "anti") and may_filter:
                 left = self._filtered(left, right)

@@ -19,7 +19,6 @@ from pointstamp.errors import SqlError
 from pointstamp.expressions.tree import Expression, columns_of
 from pointstamp.sql_views.conditions import all_of, implied, split
 from pointstamp.sql_views.outer_joins import crossed, inner
-from pointstamp.sql_views.pruning import Names, pruned
 from pointstamp.sql_views.refusing import placed, refused
 from pointstamp.sql_views.scope import Relation, Scope, replaced
 
@@ -68,29 +67,26 @@ class JoinPool:
 
     def narrow(self, position: int, narrowed: Callable[[Relation], Relation]) -> None:
         """Take rows of one relation away, after what conditions say of it alone."""
-        found = self._filtered(self.waiting[position], None)
+        found = self._filtered(self.waiting[position])
         self.waiting[position] = replace(found, relation=narrowed(found.relation), is_filtered=True)
 
-    def merge(self, wanted: Names | None) -> Relation:
-        """All of them as one relation, with every condition applied that speaks of their columns.
-
-        Of its columns only those are kept whose names are wanted.
-        """
+    def merge(self) -> Relation:
+        """All of them as one relation, with every condition applied that speaks of their columns."""
         places = [name for each in self.waiting for name in _places(each.relation)]
-        waiting = [self._filtered(each, wanted) for each in self.waiting]
+        waiting = [self._filtered(each) for each in self.waiting]
         while len(waiting) > 2 and (found := self._leaf(waiting)) is not None:
             leaf, host = found
-            waiting[host] = self._joined(waiting[host], waiting[leaf], wanted)
+            waiting[host] = self._joined(waiting[host], waiting[leaf])
             del waiting[leaf]
         made = waiting.pop(0)
         while waiting:
-            made = self._joined(made, waiting.pop(self._next(made, waiting)), wanted)
+            made = self._joined(made, waiting.pop(self._next(made, waiting)))
         names = sorted(made.relation.names, key=lambda each: places.index((each.table, each.column)))
         relation = replace(made.relation, names=tuple(names))  # as in the text, for those who select *
         self.waiting = [Unjoined(relation, made.node)]
         return relation
 
-    def _filtered(self, each: Unjoined, wanted: Names | None) -> Unjoined:
+    def _filtered(self, each: Unjoined) -> Unjoined:
         """A relation with what conditions say of it alone."""
         condition = all_of(self._take(each.columns))
         hints = (implied(other, each.columns) for other in self.conditions)
@@ -98,7 +94,6 @@ class JoinPool:
         relation = each.relation
         if (filtering := all_of(known)) is not None:
             relation = relation.with_table(relation.table.filter(filtering))
-        relation = pruned(relation, wanted, self.conditions)
         return replace(each, relation=relation, is_filtered=each.is_filtered or bool(known))
 
     def _leaf(self, waiting: list[Unjoined]) -> tuple[int, int] | None:
@@ -125,7 +120,7 @@ class JoinPool:
             raise _all_pairs(others[0].node)
         return 0
 
-    def _joined(self, made: Unjoined, other: Unjoined, wanted: Names | None) -> Unjoined:
+    def _joined(self, made: Unjoined, other: Unjoined) -> Unjoined:
         with placed(other.node):
             found = split(self._take([*made.columns, *other.columns]), made.schema, other.schema)
             where = all_of([*found.left, *found.right, *found.pairs])
@@ -134,8 +129,7 @@ class JoinPool:
                 self.conditions = [replaced(each, merged) for each in self.conditions]
             else:
                 result = crossed(made.relation, other.relation, where)
-            relation = pruned(result, wanted, self.conditions)
-        return replace(made, relation=relation, is_filtered=made.is_filtered or other.is_filtered)
+        return replace(made, relation=result, is_filtered=made.is_filtered or other.is_filtered)
 
     def _take(self, columns: Iterable[str]) -> list[Expression]:
         """The conditions that speak of these columns alone, which are applied now."""

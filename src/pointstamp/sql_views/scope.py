@@ -152,18 +152,15 @@ class Relation:
         found = all_of(conditions)
         return self if found is None else self.with_table(self.table.filter(found))
 
-    def called(self, alias: str, unique: str, columns: Iterable[str] | None = None) -> "Relation":
-        """The same under an alias, with columns that no other relation has; of them only some if so said."""
-        wanted = None if columns is None else {each.lower() for each in columns}
+    def called(self, alias: str, unique: str) -> "Relation":
+        """The same under an alias, with columns that no other relation has."""
         columns_at, names = [], []
         for number, each in enumerate(self.names):
             twice = f"#{number}" if any(other.column == each.column for other in self.names[:number]) else ""
             at = f"{unique}.{each.column}{twice}"
             names.append(ScopeName(alias, each.column, at, is_null=each.is_null))
-            if wanted is None or each.column.lower() in wanted:
-                columns_at.append(col(each.at).alias(names[-1].at))
-        columns_at = columns_at or [col(self.names[0].at).alias(names[0].at)]
-        table = self.table.select(*columns_at, name=f"as {unique}")
+            columns_at.append(col(each.at).alias(at))
+        table = self.table.select(*columns_at).named(f"as {unique}")
         return Relation(table, tuple(names), self.is_single)
 
 

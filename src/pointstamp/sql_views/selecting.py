@@ -22,7 +22,6 @@ from pointstamp.sql_views.grouping_sets import GroupSets, grouping_sets, sets_of
 from pointstamp.sql_views.joins import JoinPool
 from pointstamp.sql_views.limits import limited
 from pointstamp.sql_views.parsing import POSITION
-from pointstamp.sql_views.pruning import names_behind, names_in, names_of_from, pruned
 from pointstamp.sql_views.ranking import with_windows
 from pointstamp.sql_views.refusing import placed, refused
 from pointstamp.sql_views.scope import Relation, Scope, ScopeName, at_position
@@ -38,7 +37,7 @@ def begin(node: exp.Select, catalog: Catalog, outer: Scope | None) -> Begun:
     plain = [part for part in parts if part not in asking]
     timed = [each for part in plain if (each := time_condition(part)) is not None]
     over = [each.node for each in timed]
-    clause = FromClause(catalog, names_of_from(node), [part for part in plain if part not in over], timed)
+    clause = FromClause(catalog, [part for part in plain if part not in over], timed)
     pool = clause.read(node.args["from_"].this, node.args.get("joins") or [])
     clause.apply_times(pool)
     later, related = [], []
@@ -52,10 +51,7 @@ def begin(node: exp.Select, catalog: Catalog, outer: Scope | None) -> Begun:
         else:
             later.append(part)
     asking = [part for part in asking if not _narrows(pool, part, catalog)]
-    behind = names_behind(node)
-    times = [each.value for each in clause.timed]
-    wanted = None if behind is None else behind | names_in([*later, *related, *asking, *times])
-    relation = pool.merge(wanted)
+    relation = pool.merge()
     for lateral in node.args.get("laterals") or []:
         relation = exploded(relation, lateral, catalog)
     translate = Translator(relation.scope, catalog.parameters)
@@ -63,10 +59,8 @@ def begin(node: exp.Select, catalog: Catalog, outer: Scope | None) -> Begun:
         relation = relation.with_table(relation.table.filter(translate(part)))
     for each in clause.timed:
         relation = relation.with_table(each.applied(relation.table, translate(each.value)))
-    for number, part in enumerate(asking):
+    for part in asking:
         relation = filtered(relation, part, catalog)
-        if behind is not None:
-            relation = pruned(relation, behind | names_in([*related, *asking[number + 1 :]]))
     if outer is None or not related:
         return Begun(node, relation, catalog, [], [])
     inside = Translator(relation.scope.beneath(outer), catalog.parameters)
@@ -133,7 +127,7 @@ class _Select:
         )
         if qualify is not None:
             condition = translator(conditions[-1])
-            self.relation = self.relation.with_table(self.relation.table.filter(condition, name="qualify"))
+            self.relation = self.relation.with_table(self.relation.table.filter(condition).named("qualify"))
         return self._selected(translator, ordered, is_single=is_single)
 
     def _grouped(
@@ -192,7 +186,7 @@ class _Select:
                     "Write having window.end <= now(), or add the time to GROUP BY.",
                 )
             with placed(each.node):
-                self.relation = self.relation.with_table(self.relation.table.keep_until(value))
+                self.relation = self.relation.with_table(self.relation.table.retain_until(value))
 
     def _having(self, condition: exp.Expr, translator: Translator, timed: list[TimeCondition]) -> Translator:
         over = [each.node for each in timed]
@@ -201,7 +195,7 @@ class _Select:
                 continue
             self.relation, translator = with_answers(self.relation, [part], translator, self.catalog)
             with placed(part):
-                table = self.relation.table.filter(translator(part), name="having")
+                table = self.relation.table.filter(translator(part)).named("having")
             self.relation = self.relation.with_table(table)
         for each in timed:
             if each.is_over:

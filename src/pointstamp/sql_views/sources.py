@@ -1,6 +1,5 @@
 """One item of FROM as a relation: a table, a query in parentheses, or rows that stand in the text."""
 
-from collections.abc import Iterable
 from typing import Final
 
 import pyarrow as pa
@@ -19,8 +18,8 @@ from pointstamp.sql_views.translating import Translator
 _ONE_ROW = pa.record_batch({"": pa.array([0])})
 
 
-def source(node: exp.Expr, catalog: Catalog, needed: Iterable[str] | None) -> Relation:
-    """A relation under its alias, with the columns that are needed."""
+def source(node: exp.Expr, catalog: Catalog) -> Relation:
+    """A relation under its alias."""
     if isinstance(node, exp.Table):
         if isinstance(node.this, exp.Anonymous):
             raise refused(node, f"the table function {node.this.name} is not supported")
@@ -38,7 +37,7 @@ def source(node: exp.Expr, catalog: Catalog, needed: Iterable[str] | None) -> Re
         made = pivoted(pivot, made, catalog)
         alias = pivot.alias or alias
     made = _with_columns_called(node, made)
-    return made.called(alias, catalog.unique(alias or "query"), needed)
+    return made.called(alias, catalog.unique(alias or "query"))
 
 
 def values(node: exp.Values, catalog: Catalog) -> Relation:
@@ -57,7 +56,7 @@ def values(node: exp.Values, catalog: Catalog) -> Relation:
     if len(known) == len(names):
         return relation_of(catalog.rows(node, batch.drop_columns([_ROW])), is_single=len(rows) == 1)
     wanted = {name: col(name) if name in known else column for name, column in zip(names, made, strict=True)}
-    table = catalog.rows(node, batch).select(**wanted, name="values in the time zone")
+    table = catalog.rows(node, batch).select(**wanted).named("values in the time zone")
     return relation_of(table, is_single=len(rows) == 1)
 
 

@@ -47,7 +47,7 @@ class OnSums:
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Keep the shares of the rows until their epoch is settled."""
-        self._open.put(context.time, "in", self._plan.summing.shares(batch))
+        self._open.put(context.time, "in", self._plan.summing.few_shares(batch))
         context.notify_at()
 
     def on_notify(self, context: Context) -> None:

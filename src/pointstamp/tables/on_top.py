@@ -19,6 +19,7 @@ from pointstamp.tables.kept.arrangement import Arrangement
 from pointstamp.tables.kept.columns import as_batch
 from pointstamp.tables.kept.ends import Ends, changed_ends
 from pointstamp.tables.kept.open_changes import OpenChanges, added_up
+from pointstamp.tables.kept.run import Run, run_of
 from pointstamp.tables.kept.run_keys import groups_of
 from pointstamp.tables.kept.weights import DIFF, Integers, with_weights
 from pointstamp.tables.sharing import Arrangements, TableByKey
@@ -57,13 +58,18 @@ class OnTop:
     def on_notify(self, context: Context) -> None:
         """Look at the first rows of the keys that changed."""
         for change in self._open.take_runs(context.time, {"in": self._rows.layout}).values():
-            parts = []
-            firsts, group = groups_of(change)
-            for ends in changed_ends(self._rows, change, firsts, change, group, self._first.count):
-                parts.extend(self._changed(ends))
+            sent = self._sent(change)
             self._rows.add_run(change)
-            if parts:
-                context.send(pa.concat_batches(parts))
+            if sent is not None:
+                context.send(sent)
+
+    def _sent(self, change: Run) -> pa.RecordBatch | None:
+        """Return how the first rows change."""
+        parts = []
+        firsts, group = groups_of(change)
+        for ends in changed_ends(self._rows, change, firsts, change, group, self._first.count):
+            parts.extend(self._changed(ends))
+        return pa.concat_batches(parts) if parts else None
 
     def _changed(self, ends: Ends) -> list[pa.RecordBatch]:
         """What comes and goes."""
@@ -96,3 +102,17 @@ class OnTop:
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
         """Continue with the rows of this worker's keys."""
         self._arrangements.load(context.operator, pieces)
+
+
+class OnFirstOnly(OnTop):
+    """The same for a table that never loses a row: a row that is not among the first never will be."""
+
+    keeps: ClassVar = "the first rows of each key, and no others; a change costs its rows and these"
+
+    def on_notify(self, context: Context) -> None:
+        """Look at the first rows of the keys that changed, and keep how they change."""
+        for change in self._open.take_runs(context.time, {"in": self._rows.layout}).values():
+            sent = self._sent(change)
+            if sent is not None:
+                self._rows.add_run(run_of(sent, self._rows.layout))
+                context.send(sent)

@@ -4,10 +4,10 @@ What an operator has worked out from all that came at a time, by key, is added u
 for each time, from one worker. Adding it up again before it leaves would cost as much as making it.
 """
 
-from functools import partial
 from typing import Final
 
 from pointstamp.flow.plan import Plan
+from pointstamp.operators.spec import spec_of
 from pointstamp.tables.consolidating import Consolidated
 from pointstamp.tables.grouping import OnGroups
 from pointstamp.tables.incoming.border import Border
@@ -15,16 +15,15 @@ from pointstamp.tables.on_both import InBoth, OnlyInFirst
 from pointstamp.tables.on_extremes import OnExtremes
 from pointstamp.tables.on_rows import OnRows
 from pointstamp.tables.on_sums import OnSums
-from pointstamp.tables.on_top import OnTop
+from pointstamp.tables.on_top import OnFirstOnly, OnTop
 from pointstamp.topology.ports import SourcePort
 
 _SEND_SUMS: Final = (
     *(Border, Consolidated, InBoth, OnExtremes, OnGroups),
-    *(OnlyInFirst, OnRows, OnSums, OnTop),
+    *(OnlyInFirst, OnRows, OnSums, OnTop, OnFirstOnly),
 )
 
 
 def come_in_parts(plan: Plan, source: SourcePort) -> bool:
     """Whether the changes that come out here may have to be added up."""
-    logic = plan.nodes[source.operator].logic
-    return (logic.func if isinstance(logic, partial) else logic) not in _SEND_SUMS
+    return spec_of(plan.nodes[source.operator].logic).kind not in _SEND_SUMS

@@ -130,7 +130,7 @@ def test_what_a_query_leaves_open_is_decided_by_the_values(spark: SparkSession, 
 
 def changes_of(spark: SparkSession, query: str, fed: Fed) -> list[list[tuple[object, ...]]]:
     flow = flow_of(spark, query, {"t": fed.there["t"][0]})
-    results = flow.run_local({"t": fed.changes["t"]})["result"]
+    results = flow.run({"t": fed.changes["t"]})["result"]
     return [
         sorted(zip(*results[each].to_pydict().values(), strict=True), key=str) for each in sorted(results)
     ]

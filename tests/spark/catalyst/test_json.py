@@ -1,8 +1,8 @@
 # ruff: noqa: E501 - texts are read best in one line
 """JSON in texts is read as Spark reads it, whether it is well formed or not.
 
-Texts written by hand for the corners, and six hundred more that are made of values with letters left out, added
-and exchanged. Spark is asked about all of them at once.
+Texts written by hand for the corners, and six hundred more that are made of values with letters left out,
+added and exchanged. Spark is asked about all of them at once.
 """
 
 import json
@@ -80,7 +80,7 @@ def test_texts_in_json_are_read_as_spark_reads_them(spark: SparkSession) -> None
     table = pa.table({"id": range(len(texts)), "s": texts})
     register(spark, {"t": table})
     frame = spark.sql(QUERY)
-    changes = ps.views(spark, {"result": frame}).run_local({"t": table})["result"][0]
+    changes = ps.views(spark, {"result": frame}).run({"t": table})["result"][0]
     ours, theirs = (
         [(row["id"], *map(repr, list(row.values())[1 : len(row)])) for row in rows]
         for rows in (changes.drop_columns(["diff"]).to_pylist(), frame.toArrow().to_pylist())

@@ -212,7 +212,7 @@ def test_python_functions_give_what_spark_gives(spark: SparkSession, fed: Fed, n
 
 def signature(spark: SparkSession, function: Callable[..., Any]) -> str:
     frame = spark.table("t").select("id", F.udf(function, "long")("i").alias("made"))
-    operator = logical_views(spark, {"v": frame}, {}, {}).outputs["v"]
+    operator = logical_views(spark, {"v": frame}, {}, {}, {}).outputs["v"]
     return signatures([operator])[operator]
 
 
@@ -247,7 +247,7 @@ def test_an_error_of_a_function_names_it(spark: SparkSession, fed: Fed) -> None:
     register(spark, {"t": fed.there["t"][0].slice(0, 0)})
     flow = ps.view(spark.table("t").select(F.udf(lambda i: 1 // (i - i), "long")("i").alias("made")))
     with pytest.raises(FlowError, match="the Python function '<lambda>' raised ZeroDivisionError"):
-        flow.run_local({"t": fed.there["t"][0].slice(0, 1)})
+        flow.run({"t": fed.there["t"][0].slice(0, 1)})
 
 
 def test_a_session_that_converts_values_otherwise_is_rejected_by_its_setting(

@@ -96,7 +96,7 @@ def check_random(spark: SparkSession, fed: Fed, text: str, zone: str, workers: i
         read = [name for name in ("t", "u") if f"{{{name}}}" in text]
         flow = ps.views(spark, {"result": frame}, changes=dict.fromkeys(read, WEIGHT))
         inputs = {name: fed.changes[name] for name in flow.plan.named(NodeKind.INPUT)}
-        results = flow.run_local(inputs, workers=workers)["result"]
+        results = flow.run(inputs, workers=workers)["result"]
         for epoch in range(len(fed.there["t"])):
             ours = added_up([results[each] for each in range(epoch + 1)])
             asked = spark.sql(text.format(t=f"t_{epoch}", u=f"u_{epoch}"))

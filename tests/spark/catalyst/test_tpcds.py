@@ -85,7 +85,7 @@ def test_a_query_of_tpcds_is_kept_up_to_date(
     names = ds.read_by(number)
     frame = registered.sql(ds.in_spark(number))
     flow = ps.views(registered, {"result": frame}, changes=dict.fromkeys(names, WEIGHT))
-    results = flow.run_local({name: fed.changes[name] for name in names})["result"]
+    results = flow.run({name: fed.changes[name] for name in names})["result"]
     for epoch in range(LAST):
         check(ds, number, added_up([results[each] for each in range(epoch + 1)]), fed, epoch)
     ours = added_up([results[each] for each in range(LAST + 1)])

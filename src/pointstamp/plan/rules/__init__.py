@@ -7,6 +7,9 @@
     use_keys                Distinct, Aggregate and TopK that a key makes needless
     order_joins             joins that cannot multiply rows first
     push_top                the first rows before a join that only adds columns
+    first_rows              places that a condition bounds are first rows; what always holds of them is gone
+    single_values           a greatest or least value of a table that only grows is a first row
+    plain_names             columns are called by what they are; projections that only rename are gone
     share_subplans          equal operators over the same inputs are one operator
     prune_columns           columns that no reader needs are not read, and not kept
     fuse_rows               neighboring steps of one row become one step

@@ -114,6 +114,26 @@ def substitute(expression: Expression, values: Mapping[str, Expression]) -> Expr
             return expression
 
 
+_SIZE_MAX: Final = 30
+"""An expression with more parts is not put into another: a chain of steps would make it as long as it is."""
+
+
+def is_small(expression: Expression) -> bool:
+    """Return whether an expression has few parts."""
+    waiting, count = [expression], 0
+    while waiting and count <= _SIZE_MAX:
+        count += 1
+        match waiting.pop():
+            case Call(_, arguments):
+                waiting.extend(arguments)
+            case CastTo(inner) | Named(inner):
+                waiting.append(inner)
+            case Choice(branches, default):
+                waiting.extend(part for branch in branches for part in branch)
+                waiting.extend([] if default is None else [default])
+    return count <= _SIZE_MAX
+
+
 def renamed(expression: Expression, names: Mapping[str, str]) -> Expression:
     """Return an expression over columns with other names."""
     return substitute(expression, {old: Column(new) for old, new in names.items()})

@@ -20,6 +20,7 @@ from pointstamp.plan import logical
 from pointstamp.plan.logical import LogicalOperator, rewrite, walk
 from pointstamp.plan.rules.conditions import conjuncts, fold
 from pointstamp.plan.rules.rewriting import Roots, is_empty, with_columns, without_rows
+from pointstamp.reduce.aggregate import Aggregate as Aggregated
 
 
 def fold_constants(roots: Roots) -> list[LogicalOperator]:
@@ -39,6 +40,8 @@ def _fold(operator: LogicalOperator) -> LogicalOperator:
                 operator = replace(operator, columns=columns)
         case logical.Join():
             operator = _fold_condition(operator)
+        case logical.Aggregate():
+            operator = _fold_means(operator)
     return _without_rows(operator)
 
 
@@ -71,6 +74,22 @@ def _fold_condition(operator: logical.Join) -> logical.Join:
     if isinstance(condition, Literal) and condition.value is True:
         return replace(operator, condition=None)
     return operator if condition is operator.condition else replace(operator, condition=condition)
+
+
+def _fold_means(operator: logical.Aggregate) -> logical.Aggregate:
+    """Return an aggregate in which SQL's mean is the other one where both are doubles."""
+    aggregates = tuple(
+        (name, replace(each, kind="mean"))
+        if isinstance(each, Aggregated) and each.kind == "avg" and _is_double(operator, name)
+        else (name, each)
+        for name, each in operator.aggregates
+    )
+    is_same = all(new is old for (_, new), (_, old) in zip(aggregates, operator.aggregates, strict=True))
+    return operator if is_same else replace(operator, aggregates=aggregates)
+
+
+def _is_double(operator: logical.Aggregate, name: str) -> bool:
+    return bool(types.is_float64(operator.schema.field(name).type))
 
 
 def _without_rows(operator: LogicalOperator) -> LogicalOperator:

@@ -21,7 +21,7 @@ from dataclasses import replace
 from pointstamp.expressions.tree import Expression, Literal, columns_of
 from pointstamp.plan.logical import Filter, LogicalOperator, Project, Union
 from pointstamp.plan.properties import plain_column
-from pointstamp.plan.rules.conditions import all_of, can_be, conjuncts, substitute
+from pointstamp.plan.rules.conditions import all_of, can_be, conjuncts, is_small, substitute
 from pointstamp.plan.rules.rewriting import Readers, Roots, rewrite_once
 
 
@@ -53,7 +53,11 @@ def _fuse_project(operator: Project, readers: Readers) -> LogicalOperator:
         is_once = all(count == 1 or _is_free(values[name]) for name, count in counts.items())
         columns = tuple((name, substitute(each, values)) for name, each in operator.columns)
         rows = below.input.schema
-        if is_once and all(can_be(each, rows, operator.schema.field(name).type) for name, each in columns):
+        if (
+            is_once
+            and all(is_small(each) for _, each in columns)
+            and all(can_be(each, rows, operator.schema.field(name).type) for name, each in columns)
+        ):
             made = Project(below.input, columns, name=operator.name or below.name, origin=operator.origin)
             return _fuse_project(made, readers)
     is_same = operator.schema.names == below.schema.names

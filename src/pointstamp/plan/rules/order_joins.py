@@ -6,7 +6,8 @@ Law, for inner joins where all keys of the second join are columns of A:
     semi, anti (join A B) C = join (semi, anti A C) B
 
 C has a key on its join keys, so ``join A C`` has at most as many rows as A; B has none, so ``join A B`` can
-have more. The rows that are kept between the two joins are fewer, the result is the same.
+have more. The rows that are kept between the two joins are fewer, the result is the same. A join with rows
+that a condition has left stays first: it takes more away than a key does.
 
 Unsound for: a condition that can raise and would see rows of A that have no partner in B; a join that others
 read; names that depend on the order of the joins (they are compared).
@@ -15,7 +16,7 @@ read; names that depend on the order of the joins (they are compared).
 from dataclasses import replace
 
 from pointstamp.expressions.tree import columns_of
-from pointstamp.plan.logical import Join, LogicalOperator
+from pointstamp.plan.logical import Distinct, Filter, Join, LogicalOperator, Project
 from pointstamp.plan.properties import Found, properties_of, right_names
 from pointstamp.plan.rules.conditions import can_raise
 from pointstamp.plan.rules.rewriting import Readers, Roots, rewrite_once, with_columns
@@ -34,8 +35,8 @@ def _order(operator: LogicalOperator, readers: Readers, found: Found) -> Logical
     known = first in found and first.right in found and operator.right in found
     if not known or readers.is_shared(first) or first.kind not in ("inner", "cross") or not operator.keys:
         return operator
-    if found[first.right].is_key(theirs for _, theirs in first.keys):
-        return operator  # it does not multiply
+    if found[first.right].is_key(theirs for _, theirs in first.keys) or _is_filtered(first.right):
+        return operator  # it does not multiply, or leaves few rows
     base = set(first.left.schema.names)
     if not {mine for mine, _ in operator.keys} <= base:
         return operator
@@ -44,6 +45,19 @@ def _order(operator: LogicalOperator, readers: Readers, found: Found) -> Logical
     if operator.kind != "inner" or not found[operator.right].is_key(theirs for _, theirs in operator.keys):
         return operator
     return _join_first(operator, first, base)
+
+
+def _is_filtered(operator: LogicalOperator) -> bool:
+    """Return whether a condition has taken rows away from a table."""
+    match operator:
+        case Filter():
+            return True
+        case Project() | Distinct():
+            return _is_filtered(operator.input)
+        case Join():
+            return operator.kind in ("inner", "semi") and any(map(_is_filtered, operator.inputs))
+        case _:
+            return False
 
 
 def _filter_first(operator: Join, first: Join, base: set[str]) -> LogicalOperator:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from pointstamp.expressions.tree import Literal, col
 from pointstamp.plan import logical
 from pointstamp.plan.logical import LogicalOperator, Variable, walk
-from pointstamp.plan.properties import Columns, properties_of, right_names, used_columns
+from pointstamp.plan.properties import Columns, needed, properties_of, right_names, used_columns
 from pointstamp.plan.rules.rewriting import Roots, with_columns
 
 
@@ -60,13 +60,33 @@ def _width(found: pa.DataType) -> int:
         return 1 << 20
 
 
+def keys_of_sides(operator: logical.Join) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the key columns of the left and of the right side."""
+    return tuple(mine for mine, _ in operator.keys), tuple(theirs for _, theirs in operator.keys)
+
+
+def sides_of_joins(
+    used: Mapping[LogicalOperator, Columns],
+) -> Mapping[tuple[LogicalOperator, tuple[str, ...]], Columns]:
+    """Return the columns that joins need of what they read, by their keys: one arrangement serves all."""
+    found: dict[tuple[LogicalOperator, tuple[str, ...]], Columns] = {}
+    for operator, columns in used.items():
+        if isinstance(operator, logical.Join):
+            sides = zip(operator.inputs, keys_of_sides(operator), needed(operator, columns, {}), strict=True)
+            for each, keys, wanted in sides:
+                found[each, keys] = found.get((each, keys), frozenset()) | wanted
+    least = {each: frozenset([narrowest_column(each)]) for each, _ in found}
+    return {side: columns or least[side[0]] for side, columns in found.items()}
+
+
 class _Pruning:
     """Operators without the columns that no reader needs."""
 
     def __init__(self, used: Mapping[LogicalOperator, Columns]) -> None:
         self.made: dict[LogicalOperator, LogicalOperator] = {}
         self._used = used
-        self._trimmed: dict[LogicalOperator, LogicalOperator] = {}
+        self._trimmed: dict[tuple[LogicalOperator, frozenset[str]], LogicalOperator] = {}
+        self._sides = sides_of_joins(used)
 
     def prune(self, operator: LogicalOperator) -> None:
         """Make an operator whose inputs have been made."""
@@ -75,11 +95,14 @@ class _Pruning:
     def _kept(self, operator: LogicalOperator) -> list[str]:
         return [name for name in operator.schema.names if name in self._used[operator]]
 
-    def _only_used(self, operator: LogicalOperator) -> LogicalOperator:
-        """Return an operator with the columns that its readers need and no others; all readers share it."""
-        if operator not in self._trimmed:
-            self._trimmed[operator] = with_columns(self.made[operator], self._kept(operator))
-        return self._trimmed[operator]
+    def _only_used(self, operator: LogicalOperator, columns: Columns | None = None) -> LogicalOperator:
+        """Return an operator with the columns that are needed and no others; default: by any reader."""
+        key = operator, self._used[operator] if columns is None else columns
+        if key not in self._trimmed:
+            made = self.made[operator]
+            kept = [name for name in operator.schema.names if name in key[1]]
+            self._trimmed[key] = with_columns(made, kept)
+        return self._trimmed[key]
 
     def _prune(self, operator: LogicalOperator) -> LogicalOperator:
         kept = self._kept(operator)
@@ -107,6 +130,8 @@ class _Pruning:
                 return self._prune_aggregate(operator)
             case logical.WindowFunctions():
                 return self._prune_functions(operator)
+            case logical.TopK() if operator.rank is not None and operator.rank not in kept:
+                return replace(operator, input=self._only_used(operator.input), rank=None)
             case logical.Iterate():
                 return self._prune_loop(operator)
             case logical.Filter() | logical.Explode() | logical.TimeWindow() | logical.Recursive():
@@ -146,7 +171,10 @@ class _Pruning:
         return made if set(made.schema.names) == set(names) else with_columns(made, names)
 
     def _prune_join(self, operator: logical.Join) -> LogicalOperator:
-        left, right = self._only_used(operator.left), self._only_used(operator.right)
+        left, right = (
+            self._only_used(each, self._sides[each, keys])
+            for each, keys in zip(operator.inputs, keys_of_sides(operator), strict=True)
+        )
         names = right_names(operator)
         keys = {theirs: mine for mine, theirs in operator.keys}
         mine = set(left.schema.names)

@@ -35,6 +35,7 @@ from pointstamp.plan.rules.conditions import (
     can_raise,
     conjuncts,
     is_over,
+    is_small,
     renamed,
     substitute,
 )
@@ -117,7 +118,7 @@ def targets_of(operator: LogicalOperator, condition: Expression) -> Targets | No
     """Return the inputs for whose rows a condition can be evaluated in place of those of the operator."""
     if isinstance(operator, logical.Project):
         made = substitute(condition, dict(operator.columns))
-        return [(0, made)] if can_be(made, operator.input.schema, pa.bool_()) else None
+        return [(0, made)] if is_small(made) and can_be(made, operator.input.schema, pa.bool_()) else None
     if isinstance(operator, logical.Union):
         return [(place, condition) for place in range(len(operator.parts))]
     if can_raise(condition, operator.schema):

@@ -40,15 +40,17 @@ _ROUNDS_MAX: Final = 100
 _ROWS_MAX: Final = 100_000
 """A Range with more rows is not a constant of a query."""
 _LEAVES: Final = frozenset(
-    ["LogicalRDD", "LogicalRelation", "HiveTableRelation", "DataSourceV2Relation", "DataSourceV2ScanRelation"]
-)
+    [
+        "LogicalRDD", "LogicalRelation", "HiveTableRelation", "DataSourceV2Relation",
+        "DataSourceV2ScanRelation", "StreamingRelation", "StreamingRelationV2",
+    ]
+)  # fmt: skip
 _PASSED: Final = frozenset(
     [
         "SubqueryAlias", "LocalLimit", "Repartition", "RepartitionByExpression", "RebalancePartitions",
         "ResolvedHint", "EventTimeWatermark", "LocalRelationAlias",
     ]
 )  # fmt: skip
-_STREAMING: Final = frozenset(["StreamingRelation", "StreamingRelationV2", "StreamingExecutionRelation"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class PlanTranslator:
 
     def view(self, analyzed: Any, name: str) -> TranslatedView:  # noqa: ANN401 - a plan of the JVM
         """Return the logical plan of a view; SqlError names what it cannot have."""
-        schema = _output_schema(analyzed, name)
+        schema = output_schema(analyzed, name)
         self._plan = self._rules.prepare(analyzed)
         self._kept.append(self._plan)
         self._commons.clear()
@@ -105,10 +107,6 @@ class PlanTranslator:
     def _translate(self, node: PlanNode) -> BoundRelation:
         if node.kind in _LEAVES:
             return self._scan(node, None)
-        if node.kind in _STREAMING:
-            raise rejected(
-                node, "is a stream", "Define the view over a batch DataFrame, and start it with the stream."
-            )
         if node.kind in _PASSED:
             return self.relation(node.children[0])
         if node.kind in _OF_CONTEXT:
@@ -479,7 +477,7 @@ def _like(operators: Any, operator: LogicalOperator, schema: pa.Schema) -> Logic
     return made
 
 
-def _output_schema(analyzed: Any, name: str) -> pa.Schema:  # noqa: ANN401 - a plan of the JVM
+def output_schema(analyzed: Any, name: str) -> pa.Schema:  # noqa: ANN401 - a plan of the JVM
     """Return the columns that Spark gives a view; SqlError if a name is there twice."""
     found = json.loads(analyzed.schema().json())
     names = [each["name"] for each in found["fields"]]

@@ -38,6 +38,10 @@ from pointstamp.tables.kept.weights import DIFF, Integers
 _PLACE: Final = "__place"
 _ROWS: Final = "__rows"
 _MEANS: Final = ("mean", "avg")
+_MANY_ROWS: Final = 10_000
+_SAMPLE: Final = 1_000
+_REPEATS: Final = 8
+"""How often a key has to be there, in a sample, for shares to be added up before they are sorted."""
 # Weights that are larger are refused, so that sums cannot come to their end unseen.
 _WEIGHT_MAX: Final = 1 << 30
 
@@ -55,6 +59,12 @@ class LinearAggregate:
     column: str | None
     result_type: pa.DataType
     where: str | None = None
+
+
+def _is_grouped(found: pa.DataType) -> bool:
+    """Return whether Arrow holds those values for equal that have equal keys: floats have several zeros."""
+    kinds = (types.is_integer, types.is_boolean, types.is_string, types.is_date, types.is_decimal)
+    return any(is_kind(found) for is_kind in kinds)
 
 
 def is_linear(kind: str, column: pa.DataType | None) -> bool:
@@ -128,6 +138,7 @@ class Summing:
                 f"weights must be less than {_WEIGHT_MAX} to be summed exactly, got "
                 f"{max(weights.tolist(), key=abs)}. Use smaller weights."
             )
+        is_plain = bool(len(weights)) and weights.min() == weights.max() == 1
         found: dict[str, Integers] = {_ROWS: weights}
         places: list[tuple[str, npt.NDArray[np.intp], npt.NDArray[np.int16], Integers]] = []
         for name, (of, is_true) in self.counted.items():
@@ -143,8 +154,22 @@ class Summing:
                         pa.scalar(Decimal(0) if types.is_decimal(values.type) else 0, values.type)
                     )
                 for each, limb in zip(self.weights[_sums(name)], limbs_of(values), strict=True):
-                    found[each] = limb * weights
+                    found[each] = limb if is_plain else limb * weights
         return self._batch(batch, found, places)
+
+    def few_shares(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return what a change adds to the sums of its keys, added up where many rows have few keys."""
+        made = self.shares(batch)
+        names = [name for name in self.stored.names if name not in self.weight_names]
+        if made.num_rows < _MANY_ROWS or not all(_is_grouped(made.schema.field(name).type) for name in names):
+            return made
+        sample = pa.Table.from_batches([made.slice(0, _SAMPLE)]).group_by(names).aggregate([])
+        if sample.num_rows * _REPEATS > _SAMPLE:
+            return made
+        sums = [(name, "sum") for name in self.weight_names]
+        added = pa.Table.from_batches([made]).group_by(names, use_threads=False).aggregate(sums)
+        columns = [*(added[name] for name in names), *(added[f"{name}_sum"] for name in self.weight_names)]
+        return pa.RecordBatch.from_arrays([each.combine_chunks() for each in columns], schema=self.stored)
 
     def rows_of_shares(self, batch: pa.RecordBatch) -> npt.NDArray[np.intp]:
         """Of which row of a change each of its shares is."""
