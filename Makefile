@@ -7,7 +7,7 @@
 # make torture    kill and stop workers of a running query for some minutes, and look for lost rows
 # make bench      the figures of benchmarks/spark, nexmark, graphs, recovery and peers, against peers in the same run
 # make bench-short  a few figures against peers, in some seconds, as CI prints them
-# make docs       build the site of all pages and the reference into site/
+# make docs       build the site of all pages and the reference into site/dev/ (VERSION=0.1: into site/0.1/)
 # make screenshots  make the pictures of docs/howto/dashboard.md and docs/tutorials/completion.md anew, with Chromium
 # make lock       resolve the dependencies anew into the hashed requirements files
 .PHONY: help setup tested-with run models test test-long coverage test-without-spark test-resolution mutants torture screenshots bench bench-short docs lint lock clean
@@ -54,11 +54,12 @@ test-resolution: tested-with setup
 	$(UV) venv --quiet --clear --python .venv/bin/python .venv-$(RESOLUTION)
 	$(UV) pip install --quiet --python .venv-$(RESOLUTION)/bin/python --resolution $(RESOLUTION) \
 		--editable ".[spark,connect,delta,kafka,sql,postgres,s3,hdfs,azure,gcs,iceberg,otel]" --editable models --group dev
+	.venv-$(RESOLUTION)/bin/python scripts/compile_core.py
 	.venv-$(RESOLUTION)/bin/python scripts/test.py
 
 docs: setup
 	.venv/bin/python scripts/mermaid.py || echo 'docs: diagrams are shown as text'
-	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --site-dir site/$(or $(VERSION),dev)
 
 screenshots: tested-with
 	PYTHONPATH=tests .venv/bin/python scripts/screenshots.py
@@ -78,6 +79,7 @@ bench: setup
 	for each in r-mat uniform grid chain; do .venv/bin/python -m benchmarks.graphs.run --graph $$each --size 65536; done | $(RECORD)
 	for each in commits throughput state kill verify compaction store_latency; do .venv/bin/python -m benchmarks.recovery.$$each; done | $(RECORD)
 	.venv/bin/python -m benchmarks.peers.table | $(RECORD)
+	.venv/bin/python -m benchmarks.views.tpcds
 	.venv/bin/python -m benchmarks.short | $(RECORD)
 
 bench-short: setup
@@ -92,6 +94,7 @@ lock: setup
 	$(COMPILE) --upgrade requirements/uv.in -o requirements/uv.txt
 	$(COMPILE) --upgrade requirements/spark-of-delta.in -o requirements/spark-of-delta.txt
 	$(COMPILE) --upgrade requirements/tpcds.in -o requirements/tpcds.txt
+	$(COMPILE) --upgrade requirements/compiler.in -o requirements/compiler.txt
 
 clean:
 	rm -rf .jars .servers .venv .venv-* .uv site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -17,7 +17,10 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent
 VERSIONS: Final = ("3.12", "3.13")
 LOCKED: Final = "requirements/dev.txt"
-NEEDED: Final = ("pytest", "hypothesis", "scipy", "polars", "pandas", "hatchling", "editables")
+NEEDED: Final = (
+    *("pytest", "hypothesis", "scipy", "polars", "pandas"),
+    *("hatchling", "editables", "cython", "mypy", "setuptools"),
+)
 """What the tests and the build need besides what pointstamp needs."""
 TESTS: Final = (
     *("tests/order", "tests/topology", "tests/progress", "tests/rows", "tests/worker"),
@@ -59,6 +62,7 @@ def passes(version: str, interpreter: Path) -> bool:
         [uv, "venv", "--quiet", "--clear", "--python", str(interpreter), str(folder)],
         [*install, "--constraint", LOCKED, *NEEDED, *own],
         [*install, "--no-deps", "--no-build-isolation", "--editable", ".", "--editable", "models"],
+        [python, "scripts/compile_core.py"],
         [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not long", *_chosen()],
     ]
     return all(subprocess.call(step, cwd=ROOT) == 0 for step in steps)

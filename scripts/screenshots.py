@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from selenium.webdriver.remote.webdriver import WebDriver
 
 import pointstamp as ps
@@ -33,13 +34,13 @@ import pointstamp as ps
 from support.sights import halved, numbers
 
 flow = ps.Dataflow("halving")
-given = flow.input("numbers", "start long, x long, rounds long")
+given = flow.stream_input("numbers", "start long, x long, rounds long")
 with given.loop("until 0") as loop:
     again = loop.variable("start long, x long, rounds long")
-    done, going = loop.enter(given).concat(again).exchange("start").branch(pc.field("x") == 0)
-    loop.feedback(again, going.map_batches(halved, name="halve"))
+    done, going = loop.enter(given).union(again).exchange("start").split(pc.field("x") == 0)
+    loop.feedback(again, going.map_batches(halved).named("halve"))
     left = loop.leave(done)
-flow.output("lengths", left.count("rounds", running=True))
+flow.output("lengths", left.group_by("rounds", running=True).count())
 inputs = {"numbers": [numbers(0, 3), numbers(1, 3)]}
 """
 
@@ -70,20 +71,20 @@ def slowly(batch: pa.RecordBatch) -> pa.RecordBatch:
 def loop(browser: WebDriver, folder: Path) -> None:
     """A loop in the middle of an epoch."""
     flow = ps.Dataflow("halving")
-    given = flow.input("numbers", "start long, x long, rounds long")
+    given = flow.stream_input("numbers", "start long, x long, rounds long")
     with given.loop("until 0") as around:
         again = around.variable("start long, x long, rounds long")
-        done, going = around.enter(given).concat(again).exchange("start").branch(pc.field("x") == 0)
-        around.feedback(again, going.map_batches(slowly, name="halve"))
+        done, going = around.enter(given).union(again).exchange("start").split(pc.field("x") == 0)
+        around.feedback(again, going.map_batches(slowly).named("halve"))
         left = around.leave(done)
-    flow.output("lengths", left.count("rounds", running=True))
+    flow.output("lengths", left.group_by("rounds", running=True).count())
     flow.output("finished", left)
-    query = flow.start_local(
+    query = flow.start(
         numbers=[numbers(epoch, 60) for epoch in range(4000)],
         checkpoint=folder / "checkpoint",
         output=folder / "out",
         workers=2,
-        snapshots=ps.SnapshotPolicy(seconds=1.0),
+        options=ps.QueryOptions(snapshots=ps.SnapshotPolicy(seconds=1.0)),
     )
     try:
         with query.dashboard() as dashboard:
@@ -99,17 +100,17 @@ def loop(browser: WebDriver, folder: Path) -> None:
 def why(browser: WebDriver, folder: Path) -> None:
     """Two inputs with event time, of which one is silent."""
     flow = ps.Dataflow("orders and payments")
-    seconds = ps.event_time("at", every="1 second", lateness="0 seconds")
-    orders = flow.input("orders", "at timestamp, customer long, amount long", epoch=seconds)
-    payments = flow.input("payments", "at timestamp, customer long, amount long", epoch=seconds)
-    large = orders.filter(ps.col("amount") > 0, name="above 0")
-    flow.output("balances", large.concat(payments).count("customer", running=True))
+    seconds = ps.by_event_time("at", every="1 second", lateness="0 seconds")
+    orders = flow.stream_input("orders", "at timestamp, customer long, amount long", epochs=seconds)
+    payments = flow.stream_input("payments", "at timestamp, customer long, amount long", epochs=seconds)
+    large = orders.filter(ps.col("amount") > 0).named("above 0")
+    flow.output("balances", large.union(payments).group_by("customer", running=True).count())
     flow.output("large orders", large)
     times = pa.array([1_000_000, 9_000_000], pa.timestamp("us", "UTC"))
     rows = {"at": times, "customer": [1, 2], "amount": [5, 7]}
-    query = flow.start_local(
+    query = flow.start(
         orders=[pa.table(rows)],
-        payments=ps.files(str(folder)),
+        payments=ps.io.files(str(folder)),
         checkpoint=folder / "checkpoint",
         output=folder / "out",
         workers=2,
@@ -135,10 +136,10 @@ def stuck(batch: pa.RecordBatch) -> pa.RecordBatch:
 def slow(browser: WebDriver, folder: Path) -> None:
     """A worker that is inside one call for long."""
     flow = ps.Dataflow("prices")
-    rows = flow.input("rows", "start long, x long, rounds long")
-    priced = rows.exchange("start").map_batches(stuck, name="ask the price service")
-    flow.output("prices", priced.count("rounds", running=True))
-    query = flow.start_local(
+    rows = flow.stream_input("rows", "start long, x long, rounds long")
+    priced = rows.exchange("start").map_batches(stuck).named("ask the price service")
+    flow.output("prices", priced.group_by("rounds", running=True).count())
+    query = flow.start(
         rows=[numbers(0, 1)] * 3, checkpoint=folder / "checkpoint", output=folder / "out", processes=2
     )
     try:
@@ -166,11 +167,42 @@ def past(browser: WebDriver, folder: Path) -> None:
                 if epoch == 30:
                     os.kill(query.workers()[0][1], signal.SIGKILL)
             until(browser, lambda: "continued" in "".join(texts(browser, "#restarts li")))
-            query.processAllAvailable()
+            query.process_all_available()
             time.sleep(1.5)
             resize(browser, 1280, 1430)
             time.sleep(1.5)
             shoot(browser, "time")
+    finally:
+        query.stop(finish=False)
+
+
+def state(browser: WebDriver, folder: Path) -> None:
+    """A join in which one key has a third of the rows, with some of its state in files."""
+    flow = ps.Dataflow("visits")
+    visits = flow.table("visits", "id long, user long")
+    users = flow.table("users", "user long, country string", key="user")
+    flow.output("countries", visits.join(users, "user").count("country"))
+    flow.spill_beyond("200 kB")
+    rows = [{"id": n, "user": 0 if n % 3 == 0 else n % 5_000} for n in range(60_000)]
+    query = flow.start(
+        visits=[pa.Table.from_pylist(rows[at : at + 10_000]) for at in range(0, 60_000, 10_000)],
+        users=ps.io.files(str(folder), pattern="users.parquet"),
+        checkpoint=folder / "checkpoint",
+        output=folder / "out",
+        processes=2,
+    )
+    try:
+        with query.dashboard() as dashboard:
+            browser.get(f"{dashboard.address}#state")
+            known = [{"user": n, "country": "abcd"[n % 4]} for n in range(5_000)]
+            pq.write_table(pa.Table.from_pylist(known), folder / "users.part")
+            (folder / "users.part").rename(folder / "users.parquet")
+            until(browser, lambda: "join" in browser.find_element("tag name", "main").text)
+            query.process_all_available()
+            time.sleep(8.0)  # keys are sampled every 5 seconds
+            resize(browser, 1280, 430)
+            time.sleep(1.0)
+            shoot(browser, "state")
     finally:
         query.stop(finish=False)
 
@@ -235,6 +267,7 @@ SITUATIONS: Final[dict[str, Callable[[WebDriver, Path], Any]]] = {
     "why": why,
     "slow": slow,
     "time": past,
+    "state": state,
     "trace": trace,
     "crashes": crashes,
     "counting": counting,

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Sets up everything that `make run` and `make test` need, into .venv beside this project:
 # Python 3.11+ (found), uv (bootstrapped with pip where it is missing), the locked
-# dependencies, pointstamp itself with its core compiled where there is a C compiler, Java 17+ for
-# Spark, and PostgreSQL for the tests of its sink.
+# dependencies, pointstamp itself with its kernels and core compiled by the system's C compiler or, where
+# there is none, by that of PyPI, Java 17+ for Spark, and PostgreSQL for the tests of its sink.
 # Running it again costs a second. With --without-java it leaves Java and PostgreSQL alone; tests
 # that start Spark will then fail, and those of the sink are skipped. With --for-tests it also
 # sees to Chromium and its driver, which the tests of the dashboard need, and to libfaketime, with
@@ -131,5 +131,10 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
     "$uv" pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable . --editable models
     echo "$wanted" >"$stamp"
 fi
-# The core as machine code, once for each state of its sources; without a C compiler this says so and goes on.
-if [ "${POINTSTAMP_CORE:-}" != "python" ]; then .venv/bin/python scripts/compile_core.py; fi
+# Kernels and core as machine code, once for each state of their sources, by the system's C compiler or PyPI's.
+if ! .venv/bin/python scripts/compile_core.py --check-compiler; then
+    say "there is no C compiler: getting the one of PyPI"
+    "$(find_uv "$python")" pip install --quiet --python .venv/bin/python --require-hashes -r requirements/compiler.txt ||
+        say "it could not be installed"
+fi
+.venv/bin/python scripts/compile_core.py || exit 1

@@ -1,4 +1,4 @@
-"""The compiled core: when it is taken, and when not.
+"""The compiled core and the kernels: when they are taken, and when not.
 
 Families, and what only each can find:
 - stand-ins for compiled files beside a copy of the sources: an edit that old machine code would hide;
@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 import pointstamp
-from pointstamp.compiled import CORE, FOLDER, SEEN, VARIABLE, digest_of_core
+from pointstamp.compiled import CORE, FOLDER, KERNELS, SEEN, VARIABLE, digest_of_core, folder_of
 
 SOURCE = Path(pointstamp.__file__).parent
 SCRIPTS = Path(__file__).parent.parent / "scripts"
@@ -32,9 +32,10 @@ def copied(tmp_path: Path) -> Path:
     """A copy of the sources, and beside it a file that stands for their compiled core; it is not imported."""
     place = tmp_path / "pointstamp"
     shutil.copytree(SOURCE, place, ignore=shutil.ignore_patterns("__pycache__"))
-    compiled = tmp_path / FOLDER / digest_of_core(place) / f"pointstamp/order/frontier{EXTENSION_SUFFIXES[0]}"
-    compiled.parent.mkdir(parents=True)
-    compiled.touch()
+    for what, module in (("core", "order/frontier"), ("kernels", "arrow/runs")):
+        compiled = tmp_path / FOLDER / folder_of(what, place) / f"pointstamp/{module}{EXTENSION_SUFFIXES[0]}"
+        compiled.parent.mkdir(parents=True)
+        compiled.touch()
     return place
 
 
@@ -89,19 +90,45 @@ def test_sources_in_an_archive_run_as_python(copied: Path, tmp_path: Path) -> No
     assert done.stdout.startswith(f"False {archive}")
 
 
-def test_without_a_compiler_setup_says_so_and_goes_on(copied: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("edited", [f"arrow/{KERNELS[0]}.pyx", "arrow/common.pxd"])
+def test_kernels_of_other_sources_are_refused_and_nothing_else_runs(copied: Path, edited: str) -> None:
+    with (copied / edited).open("a") as file:
+        file.write("\n")
+    program = "import pointstamp.compiled as c; print(c.has_kernels()); import pointstamp.arrow.runs"
+    done = process(copied, program)
+    assert done.stdout == "False\n"
+    assert "UsageError: the kernels were not compiled for these sources and Python" in done.stderr
+    assert "Run `make setup` in a clone, or install a wheel" in done.stderr
+
+
+def test_an_edit_of_python_leaves_the_kernels_compiled(copied: Path) -> None:
+    with (copied / "arrow" / "__init__.py").open("a") as file:
+        file.write("\n")
+    assert process(copied, "import pointstamp.compiled as c; print(c.has_kernels())").stdout == "True\n"
+
+
+def process(place: Path, program: str) -> subprocess.CompletedProcess[str]:
+    """What a new process says that runs a program with these sources."""
+    environment = {**os.environ, "PYTHONPATH": str(place.parent)}
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_without_a_compiler_setup_says_what_to_do_and_stops(copied: Path, tmp_path: Path) -> None:
     source = shutil.move(copied, tmp_path / "src" / "pointstamp")
-    with (Path(source) / CORE[0]).open("a") as file:
+    with (Path(source) / "arrow" / "common.pxd").open("a") as file:
         file.write("\n")
     scripts = shutil.copytree(SCRIPTS, tmp_path / "scripts")
-    environment = {**os.environ, "CC": str(tmp_path / "no compiler")}
-    command = [sys.executable, str(Path(scripts) / "compile_core.py")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.startswith(
-        "setup: the core stays Python, which is slower and does the same: there is no"
-    )
-    assert len(done.stdout.splitlines()) == 1
-    assert not done.stderr
+    environment = {**os.environ, "CC": str(tmp_path / "no compiler"), VARIABLE: "python"}
+    hidden = "import sys; sys.modules['ziglang'] = None; import runpy; "
+    script = str(Path(scripts) / "compile_core.py")
+    run = f"sys.argv = ['compile_core']; runpy.run_path({script!r}, run_name='__main__')"
+    command = [sys.executable, "-c", hidden + run]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stdout.startswith("setup: there is no C compiler '")
+    assert "apt-get install gcc" in done.stdout
+    assert "requirements/compiler.txt" in done.stdout
 
 
 def test_no_class_of_the_core_has_a_base_or_a_decorator() -> None:

@@ -7,14 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import zipfile
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
 
-from pointstamp.compiled import FOLDER
+from pointstamp.compiled import CORE, FOLDER, KERNELS, folder_of
 
 ROOT = Path(__file__).parent.parent
 
@@ -57,11 +57,18 @@ def test_the_wheel_holds_every_module_and_nothing_else(built: Path) -> None:
     (wheel,) = built.glob("pointstamp-*.whl")
     held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     source = ROOT / "src"
-    assert held == {
+    own = {
         path.relative_to(source).as_posix()
         for path in source.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
+    places = {what: f"{FOLDER}/{folder_of(what)}/pointstamp" for what in ("kernels", "core")}
+    compiled = {f"{places['kernels']}/arrow/{name}{EXTENSION_SUFFIXES[0]}" for name in KERNELS}
+    compiled |= {f"{places['core']}/{name.removesuffix('.py')}{EXTENSION_SUFFIXES[0]}" for name in CORE}
+    assert own | compiled <= held
+    # Beside its modules the core has one that they share.
+    assert all(name.startswith(f"{FOLDER}/{folder_of('core')}/") for name in held - own - compiled)
+    assert not wheel.name.endswith("-none-any.whl")
 
 
 def test_an_installed_wheel_runs_a_flow_without_the_repository(installed: Path, tmp_path: Path) -> None:
@@ -69,11 +76,11 @@ def test_an_installed_wheel_runs_a_flow_without_the_repository(installed: Path, 
     script.write_text(
         "import pointstamp as ps\n"
         "flow = ps.Dataflow('sums')\n"
-        "flow.output('sums', flow.input('n', 'k long, x long').reduce('k', total=ps.sum('x')))\n"
+        "flow.output('sums', flow.stream_input('n', 'k long, x long').group_by('k').agg(total=ps.sum('x')))\n"
         "if __name__ == '__main__':\n"
         "    print(ps.__file__)\n"
         "    rows = [[{'k': 1, 'x': 2}, {'k': 1, 'x': 3}]]\n"
-        "    print(flow.run_local(n=rows, processes=2)['sums'].table().to_pylist())\n"
+        "    print(flow.run(n=rows, processes=2)['sums'].table().to_pylist())\n"
     )
     said = _run(sys.executable, script, cwd=tmp_path, PYTHONPATH=str(installed))
     place, result = said.splitlines()
@@ -97,17 +104,9 @@ def test_a_wheel_of_the_sdist_is_the_wheel(built: Path, tmp_path: Path) -> None:
     assert set(zipfile.ZipFile(again).namelist()) == set(zipfile.ZipFile(wheel).namelist())
 
 
-def test_a_wheel_that_is_asked_for_the_compiled_core_brings_it_and_runs_it(tmp_path: Path) -> None:
-    compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
-    if shutil.which(compiler) is None:
-        pytest.skip(f"there is no C compiler '{compiler}' to compile the core with")
-    build = (sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path)
-    _run(*build, POINTSTAMP_WHEEL="compiled")
-    (wheel,) = tmp_path.glob("pointstamp-*.whl")
-    assert not wheel.name.endswith("-none-any.whl")
-    place = tmp_path / "installed"
-    _run(_uv(), "pip", "install", "--quiet", "--offline", "--no-deps", "--target", place, wheel)
-    asked = "import pointstamp.progress.tracker; print(pointstamp.progress.tracker.__file__)"
-    environment = {"PYTHONPATH": str(place), "POINTSTAMP_CORE": "compiled"}
-    found = Path(_run(sys.executable, "-c", asked, cwd=tmp_path, **environment).strip())
-    assert found.is_relative_to(place / FOLDER)
+def test_an_installed_wheel_runs_its_own_compiled_modules(installed: Path, tmp_path: Path) -> None:
+    for module in ("pointstamp.progress.tracker", "pointstamp.arrow.runs"):
+        asked = f"import {module}; print({module}.__file__)"
+        environment = {"PYTHONPATH": str(installed), "POINTSTAMP_CORE": "compiled"}
+        found = Path(_run(sys.executable, "-c", asked, cwd=tmp_path, **environment).strip())
+        assert found.is_relative_to(installed / FOLDER)

@@ -5,7 +5,7 @@ Families:
   order;
 - the docstring of each package says who calls whom in it, with names of its own modules;
 - each folder of tests has the name of the package that it tests;
-- an algorithm on graphs is short enough to be read like the paper that it comes from.
+- the contracts of imports are about all packages of the layers, and imports for types count in them.
 """
 
 import ast
@@ -19,7 +19,8 @@ SOURCE: Final = ROOT / "src" / "pointstamp"
 CONTRACTS: Final = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
 LAYERS: Final = [layer.split(" | ") for layer in CONTRACTS[0]["layers"]]
 PACKAGES: Final = sorted(each.parent for each in SOURCE.rglob("__init__.py") if each.parent != SOURCE)
-ALGORITHM_LINES_MAX: Final = 150
+PLAIN: Final = ("redaction", "errors", "version", "compiled")
+"""What has no idea of a flow, and may be known to everybody."""
 OTHER_TESTS: Final = {
     "support": "generators, oracles and flows that several tests share",
     "torture": "a long run that is disturbed from outside",
@@ -68,10 +69,27 @@ def test_each_folder_of_tests_has_the_name_of_what_it_tests() -> None:
     assert {each.name for each in (models / "tests").iterdir() if each.is_dir()} - {"__pycache__"} <= parts
 
 
-def test_no_module_of_the_graph_algorithms_has_more_than_150_lines() -> None:
-    folder = SOURCE / "graphs"
-    # The class that all algorithms take has a method for each of them, and is none itself.
-    modules = [each for each in folder.rglob("*.py") if each != folder / "graph.py"]
-    lines = {str(each.relative_to(folder)): len(each.read_text().splitlines()) for each in modules}
-    assert lines
-    assert {name: count for name, count in lines.items() if count > ALGORITHM_LINES_MAX} == {}
+def test_the_lists_of_the_contracts_are_made_of_the_layers() -> None:
+    packages = [package for layer in reversed(LAYERS) for package in layer]
+    below = packages[: packages.index("dataflow")]
+    lists = {
+        "The rules of the judge know": ("forbidden_modules", {*packages, "graphs"} - {*PLAIN, "judge"}),
+        "Only pointstamp.spark imports": ("source_modules", {*below} - {"spark"}),
+        "Above it, only commands": ("source_modules", {*packages, "graphs"} - {*below}),
+        "Graph algorithms use": ("forbidden_modules", {*packages} - {"errors", "version"}),
+    }
+    for beginning, (part, expected) in lists.items():
+        (found,) = (each[part] for each in CONTRACTS if each["name"].startswith(beginning))
+        assert sorted(found) == sorted(f"pointstamp.{each}" for each in expected), beginning
+
+
+def test_imports_for_types_count() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    assert not settings.get("exclude_type_checking_imports", False)
+    excepted = {
+        one.rpartition(" -> ")[2]
+        for each in CONTRACTS
+        for one in each.get("ignore_imports", [])
+        if "*" not in one
+    }
+    assert excepted <= {"pyspark", "pointstamp.dataflow.table", "pointstamp.dataflow.stream"}

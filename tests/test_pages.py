@@ -16,6 +16,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ import pytest
 
 import pointstamp as ps
 from pointstamp.cli.main import main
+from pointstamp.graphs import GraphFrame, Pregel
 from pointstamp.judge.trace import describe_event, load
 from support import pages
 from support.pages import DOCS, PAGES, ROOT, name_of
@@ -54,7 +56,7 @@ FLOW: Final = """
 import pointstamp as ps
 
 flow = ps.Dataflow("numbers")
-flow.output("arrived", flow.input("numbers", "start long, x long, rounds long"))
+flow.output("arrived", flow.stream_input("numbers", "start long, x long, rounds long"))
 """
 
 
@@ -83,6 +85,32 @@ def test_every_block_that_needs_spark_prints_what_it_shows(tmp_path: Path) -> No
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=900, check=False
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
+
+
+def test_the_pytest_file_of_a_page_passes_and_finds_a_mistake(tmp_path: Path) -> None:
+    page = DOCS / "howto" / "test_in_ci.md"
+    files = {block.file: block.code for block in pages.blocks(page) if block.file is not None}
+    assert set(files) == {"totals.py", "test_totals.py", "test_totals_on_spark.py"}
+    files.pop("test_totals_on_spark.py")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    mistaken = files | {"totals.py": files["totals.py"].replace("ps.sum", "ps.max")}
+    for number, (written, passes) in enumerate(((files, True), (mistaken, False))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for name, code in written.items():
+            (folder / name).write_text(code)
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+        assert (done.returncode == 0) == passes, done.stdout + done.stderr
+
+
+@pytest.mark.spark
+def test_the_pytest_file_of_a_page_passes_on_spark(tmp_path: Path) -> None:
+    for block in pages.blocks(DOCS / "howto" / "test_in_ci.md"):
+        if block.file in ("totals.py", "test_totals_on_spark.py"):
+            (tmp_path / block.file).write_text(block.code)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_every_fragment_is_python() -> None:
@@ -161,6 +189,18 @@ def headings(page: Path) -> list[str]:
     return re.findall(r"^#+ (.*)$", text, re.MULTILINE)
 
 
+def test_every_script_and_test_on_a_page_exists() -> None:
+    found = {
+        path
+        for page in DOCUMENTS
+        for path in re.findall(
+            r"`((?:benchmarks|tests|examples|scripts)/[\w/]+\.(?:py|ipynb|json))`", page.read_text()
+        )
+    }
+    assert len(found) > 60
+    assert [path for path in sorted(found) if not (ROOT / path).exists()] == []
+
+
 def test_every_link_of_the_documents_leads_somewhere() -> None:
     followed = 0
     for document in DOCUMENTS:
@@ -235,10 +275,73 @@ def test_the_table_of_costs_has_every_operation_on_tables() -> None:
     page = TABLES.read_text()
     costs = page[page.index("| operation | what it does | what it keeps") :].partition("\n\n")[0]
     # A way into loops, a question, and what a stream's own verbs call.
-    others = {"enter", "only_appends", "closed_sessions", "schema", "loops"}
+    others = {"enter", "is_append_only", "schema", "loops", "named", "agg", "closed_sessions"}
     verbs = {name for name in dir(ps.Table) if not name.startswith("_")} - others
-    verbs |= {"running", "states", "debezium", "event_time", "delay_until", "rolling", "lookup"}
+    verbs |= {"to_table", "snapshots", "debezium", "with_watermark", "emit_on_close", "over", "lookup"}
     assert [name for name in sorted(verbs) if not re.search(rf"\b{name}\b", costs)] == []
+
+
+def literals() -> Iterator[str]:
+    """The string literals of the source, with @ for each value in them."""
+    for path in (ROOT / "src" / "pointstamp").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                parts = [each.value if isinstance(each, ast.Constant) else "@" for each in node.values]
+                yield "".join(map(str, parts))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+
+
+def test_every_error_message_of_the_page_is_in_the_code() -> None:
+    page = (DOCS / "reference" / "errors.md").read_text()
+    rows = re.findall(r"^\| (`.*?) \|", page, re.MULTILINE)
+    messages = [message for row in rows for message in re.findall(r"`([^`]+)`", row)]
+    assert len(messages) >= 25
+
+    def with_gaps(text: str) -> str:
+        return re.sub(
+            r"[@\s]+",
+            " ",
+            re.sub(r"(?<!\w)'[^']*'|(\bworker )?\d+(\.\d+)?|%[ds]|\b(parquet|int64|string)\b", "@", text),
+        )
+
+    code = "\n".join(map(with_gaps, literals()))
+    missing = [message for message in messages if with_gaps(message).strip() not in code]
+    assert missing == []
+
+
+def test_the_environment_variables_of_the_page_are_those_of_the_code() -> None:
+    page = (DOCS / "reference" / "configuration.md").read_text()
+    listed = set(re.findall(r"^\| `(POINTSTAMP_\w+)`", page, re.MULTILINE))
+    assert listed == {each for text in literals() for each in re.findall(r"POINTSTAMP_[A-Z_]+", text)}
+
+
+def test_the_tables_of_graphframes_methods_are_true() -> None:
+    page = (DOCS / "migrate" / "graphframes.md").read_text()
+    for heading, kind in (("Methods of GraphFrame", GraphFrame), ("Methods of Pregel", Pregel)):
+        table = page.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+        rows = re.findall(r"^\| (`.*?) \| (yes|partly|no) \|", table, re.MULTILINE)
+        named = {name: here for names, here in rows for name in re.findall(r"`(\w+)`", names)}
+        public = {name for name in dir(kind) if not name.startswith("_")}
+        assert {name for name, here in named.items() if here != "no"} == public
+
+
+@pytest.mark.parametrize("kind", [ps.Table, ps.Stream, ps.Query], ids=lambda kind: kind.__name__)
+def test_every_method_has_an_example(kind: type) -> None:
+    page = DOCS / "reference" / f"{kind.__name__.lower()}_examples.md"
+    code = "\n".join(block.code for block in pages.blocks(page))
+    used = set(re.findall(r"\.(\w+)", code))
+    assert {name for name in dir(kind) if not name.startswith("_")} - {"schema", "loops", "telemetry"} <= used
+
+
+def test_every_aggregate_and_window_function_has_an_example() -> None:
+    page = DOCS / "reference" / "aggregate_examples.md"
+    code = "\n".join(block.code for block in pages.blocks(page))
+    used = set(re.findall(r"\bps\.(\w+)\(", code))
+    asked = {name for name, home in ps._HOMES.items() if home in ("reduce.asking", "tables.in_order")}
+    functions = {name for name in asked if not isinstance(getattr(ps, name), type)}
+    assert len(functions) > 30
+    assert functions <= used
 
 
 def names_in(path: Path) -> set[str]:

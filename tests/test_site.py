@@ -1,5 +1,6 @@
 """The site of `make docs`: it builds without a warning, has every page, and needs no other host."""
 
+import json
 import re
 import subprocess
 import sys
@@ -15,29 +16,39 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("site")
+    place = tmp_path_factory.mktemp("site") / "dev"
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(place)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return place
 
 
 def test_every_page_of_docs_is_a_page_of_the_site(site: Path) -> None:
-    pages = list((ROOT / "docs").glob("*.md"))
-    assert pages
+    pages = [page.relative_to(ROOT / "docs") for page in (ROOT / "docs").rglob("*.md")]
+    assert len(pages) > 60
     for page in pages:
-        assert (site / page.stem / "index.html").exists(), page.name
+        place = page.parent if page.stem == "index" else page.with_suffix("")
+        assert (site / place / "index.html").exists(), page
 
 
 def test_the_first_page_is_the_readme(site: Path) -> None:
-    assert "Timely dataflow for Apache Spark, in Python" in (site / "index.html").read_text()
+    assert "Incremental and recursive views on the Spark you already run" in (site / "index.html").read_text()
 
 
 def test_the_reference_has_every_public_name(site: Path) -> None:
-    headings = set(
-        re.findall(r'id="pointstamp\.[\w.]*?(\w+)"', (site / "reference" / "index.html").read_text())
-    )
-    assert set(pointstamp._HOMES) <= headings
+    pages = list((site / "reference" / "python").rglob("index.html"))
+    headings = {
+        name for page in pages for name in re.findall(r'id="pointstamp\.[\w.]*?(\w+)"', page.read_text())
+    }
+    modules = {name for name in pointstamp._HOMES if isinstance(getattr(pointstamp, name), type(pointstamp))}
+    assert set(pointstamp._HOMES) - modules <= headings
+
+
+def test_the_options_on_the_page_of_configuration_have_a_meaning(site: Path) -> None:
+    page = (site / "reference" / "configuration" / "index.html").read_text()
+    rows = re.findall(r"<tr>\s*<td>(.*?)</td>\s*<td>(.*?)</td>\s*<td>(.*?)</td>", page, re.DOTALL)
+    assert len(rows) > 120
+    assert [name for name, _, meaning in rows if not meaning.strip()] == []
 
 
 def test_no_page_loads_anything_from_another_host(site: Path) -> None:
@@ -48,3 +59,14 @@ def test_no_page_loads_anything_from_another_host(site: Path) -> None:
             r'<(?:script|img|link rel="stylesheet")[^>]*(?:src|href)="(https?:[^"]+)"', page.read_text()
         )
         assert loaded == [], page
+
+
+def test_the_versions_are_listed_for_the_selector_and_the_pages_for_language_models(site: Path) -> None:
+    (listed,) = json.loads((site.parent / "versions.json").read_text())
+    assert listed == {"version": "dev", "title": "dev", "aliases": ["latest"]}
+    assert "url=dev/" in (site.parent / "index.html").read_text()
+    brief = (site / "llms.txt").read_text()
+    addresses = re.findall(r"\]\(https://[^/]*/pointstamp/([^)]*)\)", brief)
+    assert len(addresses) > 60
+    for address in addresses:
+        assert (site / address / "index.html").exists(), address

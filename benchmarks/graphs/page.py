@@ -43,7 +43,7 @@ def page() -> str:
     heads += ["from scratch", "answer alone", "ratio"]
     parts += _table(heads, map(_epoch_row, epochs))
     parts += ["", "## Ranks that stream on Spark", ""]
-    heads = ["graph", "ranks", "edges that change", "load", "median", "95 %", "worst", "rows published"]
+    heads = ["graph", "ranks", "edges that change", "load", "median", "p95", "worst", "rows published"]
     parts += _table(heads, map(_streamed_row, streamed))
     parts += ["", "## Aims", "", *_aims(scratch, epochs)]
     return "\n".join([*parts, ""])

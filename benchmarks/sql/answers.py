@@ -52,5 +52,6 @@ def _key(row: tuple[Any, ...]) -> list[tuple[int, Any]]:
 
 def _is_same(one: object, other: object) -> bool:
     if isinstance(one, float | Decimal) and isinstance(other, float | Decimal | int):
-        return isclose(float(one), float(other), rel_tol=1e-9, abs_tol=1e-6)
+        both = float(one), float(other)
+        return isclose(*both, rel_tol=1e-9, abs_tol=1e-6) or all(map(isnan, both))
     return one == other

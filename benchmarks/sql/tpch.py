@@ -118,7 +118,7 @@ def kept_up_to_date(
     tables = ChangingTables(scale, tables_in(query))
     results: list[pa.Table] = []
     flow = ps.sql(declared(tables.names, trusted=trusted) + query, name=name)
-    with flow.open_local(on_result=lambda _name, _epoch, table: results.append(table)) as session:
+    with flow.open(on_result=lambda _name, _epoch, table: results.append(table)) as session:
 
         def epoch(number: int, change: Changes) -> tuple[float, float]:
             ready = {name: table.combine_chunks() for name, table in change.items()}

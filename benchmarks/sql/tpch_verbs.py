@@ -27,7 +27,7 @@ def flow_of(query: Callable[..., Table], *, trusted: bool = False) -> ps.Dataflo
     """Return a flow of a query over tables with weights; its output is ``result``."""
     flow = ps.Dataflow(query.__name__)
     tables = {
-        name: flow.input(name, f"{SCHEMAS[name]}, {WEIGHT} long").running(weight=WEIGHT, trusted=trusted)
+        name: flow.table(name, f"{SCHEMAS[name]}, {WEIGHT} long", weight=WEIGHT, trusted=trusted)
         for name in get_type_hints(query)
         if name != "return"
     }
@@ -35,24 +35,26 @@ def flow_of(query: Callable[..., Table], *, trusted: bool = False) -> ps.Dataflo
     return flow
 
 
-def _avg(column: str) -> ps.Aggregate:
+def _avg(column: str) -> ps.functions.Aggregate:
     """Return the mean of a column as SQL has it: that of decimals is a decimal."""
-    return ps.Aggregate("avg", column)
+    return ps.functions.Aggregate("avg", column)
 
 
 def q1(lineitem: Table) -> Table:
     """Pricing summary."""
-    return lineitem.filter(col("l_shipdate") <= date(1998, 9, 2)).reduce(
-        "l_returnflag",
-        "l_linestatus",
-        sum_qty=ps.sum("l_quantity"),
-        sum_base_price=ps.sum("l_extendedprice"),
-        sum_disc_price=ps.sum(REVENUE),
-        sum_charge=ps.sum(REVENUE * (ONE + col("l_tax"))),
-        avg_qty=_avg("l_quantity"),
-        avg_price=_avg("l_extendedprice"),
-        avg_disc=_avg("l_discount"),
-        count_order=ps.count(),
+    return (
+        lineitem.filter(col("l_shipdate") <= date(1998, 9, 2))
+        .group_by("l_returnflag", "l_linestatus")
+        .agg(
+            sum_qty=ps.sum("l_quantity"),
+            sum_base_price=ps.sum("l_extendedprice"),
+            sum_disc_price=ps.sum(REVENUE),
+            sum_charge=ps.sum(REVENUE * (ONE + col("l_tax"))),
+            avg_qty=_avg("l_quantity"),
+            avg_price=_avg("l_extendedprice"),
+            avg_disc=_avg("l_discount"),
+            count_order=ps.count(),
+        )
     )
 
 
@@ -62,7 +64,7 @@ def q2(part: Table, supplier: Table, partsupp: Table, nation: Table, region: Tab
     europe = region.filter(col("r_name") == "EUROPE")
     near = nation.join(europe, {"n_regionkey": "r_regionkey"})
     offers = partsupp.join(supplier.join(near, {"s_nationkey": "n_nationkey"}), {"ps_suppkey": "s_suppkey"})
-    least = offers.reduce("ps_partkey", least=ps.min("ps_supplycost"))
+    least = offers.group_by("ps_partkey").agg(least=ps.min("ps_supplycost"))
     made = partsupp.join(brass, {"ps_partkey": "p_partkey"})
     named = nation.join(supplier.join(made, {"s_suppkey": "ps_suppkey"}), {"n_nationkey": "s_nationkey"})
     cheapest = (
@@ -92,8 +94,9 @@ def q3(customer: Table, orders: Table, lineitem: Table) -> Table:
     return (
         early.join(builders, {"o_custkey": "c_custkey"})
         .join(late, {"o_orderkey": "l_orderkey"})
-        .reduce("o_orderkey", "o_orderdate", "o_shippriority", revenue=ps.sum(REVENUE))
-        .rename(l_orderkey="o_orderkey")
+        .group_by("o_orderkey", "o_orderdate", "o_shippriority")
+        .agg(revenue=ps.sum(REVENUE))
+        .rename({"o_orderkey": "l_orderkey"})
         .select("l_orderkey", "revenue", "o_orderdate", "o_shippriority")
         .top(10, by=["revenue desc", "o_orderdate", "l_orderkey"])
     )
@@ -104,7 +107,7 @@ def q4(orders: Table, lineitem: Table) -> Table:
     quarter = (col("o_orderdate") >= date(1993, 7, 1)) & (col("o_orderdate") < date(1993, 10, 1))
     late = lineitem.filter(col("l_commitdate") < col("l_receiptdate"))
     waited = orders.filter(quarter).join(late, {"o_orderkey": "l_orderkey"}, how="semi")
-    return waited.reduce("o_orderpriority", order_count=ps.count())
+    return waited.group_by("o_orderpriority").agg(order_count=ps.count())
 
 
 def q5(
@@ -117,7 +120,7 @@ def q5(
     sold = customer.join(orders.filter(year), {"c_custkey": "o_custkey"})
     lines = sold.join(lineitem, {"o_orderkey": "l_orderkey"})
     found = lines.join(local, {"l_suppkey": "s_suppkey", "c_nationkey": "s_nationkey"})
-    return found.reduce("n_name", revenue=ps.sum(REVENUE))
+    return found.group_by("n_name").agg(revenue=ps.sum(REVENUE))
 
 
 def q6(lineitem: Table) -> Table:
@@ -128,7 +131,7 @@ def q6(lineitem: Table) -> Table:
         & col("l_discount").between(Decimal("0.05"), Decimal("0.07"))
         & (col("l_quantity") < 24)
     )
-    return wanted.reduce(revenue=ps.sum(col("l_extendedprice") * col("l_discount")))
+    return wanted.agg(revenue=ps.sum(col("l_extendedprice") * col("l_discount")))
 
 
 def q7(supplier: Table, lineitem: Table, orders: Table, customer: Table, nation: Table) -> Table:
@@ -150,7 +153,7 @@ def q7(supplier: Table, lineitem: Table, orders: Table, customer: Table, nation:
         where=pair | turned,
     )
     years = shipped.select("supp_nation", "cust_nation", l_year=F.year("l_shipdate"), volume=REVENUE)
-    return years.reduce("supp_nation", "cust_nation", "l_year", revenue=ps.sum("volume"))
+    return years.group_by("supp_nation", "cust_nation", "l_year").agg(revenue=ps.sum("volume"))
 
 
 def q8(
@@ -171,7 +174,7 @@ def q8(
         o_year=F.year("o_orderdate"), volume=REVENUE, nation=col("n_name")
     )
     ours = ps.when(col("nation") == "BRAZIL", col("volume")).otherwise(0)
-    sums = years.reduce("o_year", ours=ps.sum(ours), all=ps.sum("volume"))
+    sums = years.group_by("o_year").agg(ours=ps.sum(ours), all=ps.sum("volume"))
     return sums.select("o_year", mkt_share=col("ours").cast("double") / col("all").cast("double"))
 
 
@@ -186,7 +189,7 @@ def q9(part: Table, supplier: Table, lineitem: Table, partsupp: Table, orders: T
     )
     amount = REVENUE - col("ps_supplycost") * col("l_quantity")
     profit = sold.select(nation=col("n_name"), o_year=F.year("o_orderdate"), amount=amount)
-    return profit.reduce("nation", "o_year", sum_profit=ps.sum("amount"))
+    return profit.group_by("nation", "o_year").agg(sum_profit=ps.sum("amount"))
 
 
 def q10(customer: Table, orders: Table, lineitem: Table, nation: Table) -> Table:
@@ -197,7 +200,7 @@ def q10(customer: Table, orders: Table, lineitem: Table, nation: Table) -> Table
     known = customer.join(lost, {"c_custkey": "o_custkey"}).join(nation, {"c_nationkey": "n_nationkey"})
     keys = "c_custkey", "c_name", "c_acctbal", "c_phone", "n_name", "c_address", "c_comment"
     columns = "c_custkey", "c_name", "revenue", "c_acctbal", "n_name", "c_address", "c_phone", "c_comment"
-    sums = known.reduce(*keys, revenue=ps.sum(REVENUE)).select(*columns)
+    sums = known.group_by(*keys).agg(revenue=ps.sum(REVENUE)).select(*columns)
     return sums.top(20, by=["revenue desc", "c_custkey"])
 
 
@@ -206,8 +209,8 @@ def q11(partsupp: Table, supplier: Table, nation: Table) -> Table:
     german = supplier.join(nation.filter(col("n_name") == "GERMANY"), {"s_nationkey": "n_nationkey"})
     stock = partsupp.join(german, {"ps_suppkey": "s_suppkey"})
     value = ps.sum(col("ps_supplycost") * col("ps_availqty"))
-    least = stock.reduce(all=value).select(least=col("all") * SHARE)
-    parts = stock.reduce("ps_partkey", value=value).join(least, how="cross")
+    least = stock.agg(all=value).select(least=col("all") * SHARE)
+    parts = stock.group_by("ps_partkey").agg(value=value).join(least, how="cross")
     return parts.filter(col("value") > col("least")).select("ps_partkey", "value")
 
 
@@ -224,15 +227,15 @@ def q12(orders: Table, lineitem: Table) -> Table:
     high = ps.when((priority == "1-URGENT") | (priority == "2-HIGH"), 1).otherwise(0)
     low = ps.when((priority != "1-URGENT") & (priority != "2-HIGH"), 1).otherwise(0)
     shipped = orders.join(late, {"o_orderkey": "l_orderkey"})
-    return shipped.reduce("l_shipmode", high_line_count=ps.sum(high), low_line_count=ps.sum(low))
+    return shipped.group_by("l_shipmode").agg(high_line_count=ps.sum(high), low_line_count=ps.sum(low))
 
 
 def q13(customer: Table, orders: Table) -> Table:
     """Customers by their number of orders."""
     plain = orders.filter(~col("o_comment").like("%special%requests%"))
     theirs = customer.join(plain, {"c_custkey": "o_custkey"}, how="left")
-    counts = theirs.reduce("c_custkey", c_count=ps.count("o_orderkey"))
-    return counts.reduce("c_count", custdist=ps.count())
+    counts = theirs.group_by("c_custkey").agg(c_count=ps.count("o_orderkey"))
+    return counts.group_by("c_count").agg(custdist=ps.count())
 
 
 def q14(lineitem: Table, part: Table) -> Table:
@@ -241,14 +244,14 @@ def q14(lineitem: Table, part: Table) -> Table:
     promo = ps.when(col("p_type").like("PROMO%"), REVENUE).otherwise(0)
     sold = lineitem.filter(month).join(part, {"l_partkey": "p_partkey"})
     share = Decimal("100.00") * col("promo").cast("double") / col("all").cast("double")
-    return sold.reduce(promo=ps.sum(promo), all=ps.sum(REVENUE)).select(promo_revenue=share)
+    return sold.agg(promo=ps.sum(promo), all=ps.sum(REVENUE)).select(promo_revenue=share)
 
 
 def q15(lineitem: Table, supplier: Table) -> Table:
     """The best supplier."""
     quarter = (col("l_shipdate") >= date(1996, 1, 1)) & (col("l_shipdate") < date(1996, 4, 1))
-    revenue = lineitem.filter(quarter).reduce("l_suppkey", total_revenue=ps.sum(REVENUE))
-    most = revenue.reduce(most=ps.max("total_revenue"))
+    revenue = lineitem.filter(quarter).group_by("l_suppkey").agg(total_revenue=ps.sum(REVENUE))
+    most = revenue.agg(most=ps.max("total_revenue"))
     sold = supplier.join(revenue, {"s_suppkey": "l_suppkey"}).join(most, how="cross")
     best = sold.filter(col("total_revenue") == col("most"))
     return best.select("s_suppkey", "s_name", "s_address", "s_phone", "total_revenue")
@@ -262,34 +265,34 @@ def q16(partsupp: Table, part: Table, supplier: Table) -> Table:
         & col("p_size").is_in([49, 14, 23, 45, 19, 3, 36, 9])
     )
     bad = supplier.filter(col("s_comment").like("%Customer%Complaints%"))
-    counts = bad.reduce(bad=ps.count(), unknown=ps.count(where=col("s_suppkey").is_null()))
+    counts = bad.agg(bad=ps.count(), unknown=ps.count(where=col("s_suppkey").is_null()))
     offers = partsupp.join(wanted, {"ps_partkey": "p_partkey"}).join(
         bad, {"ps_suppkey": "s_suppkey"}, how="anti"
     )
     good = offers.join(counts, how="cross").filter(
         (col("bad") == 0) | (col("ps_suppkey").is_not_null() & (col("unknown") == 0))
     )
-    return good.reduce("p_brand", "p_type", "p_size", supplier_cnt=ps.count_distinct("ps_suppkey"))
+    return good.group_by("p_brand", "p_type", "p_size").agg(supplier_cnt=ps.count_distinct("ps_suppkey"))
 
 
 def q17(lineitem: Table, part: Table) -> Table:
     """Revenue of small orders."""
     boxes = part.filter((col("p_brand") == "Brand#23") & (col("p_container") == "MED BOX"))
-    means = lineitem.reduce("l_partkey", mean=_avg("l_quantity"))
+    means = lineitem.group_by("l_partkey").agg(mean=_avg("l_quantity"))
     lines = lineitem.join(boxes, {"l_partkey": "p_partkey"}).join(means, "l_partkey")
     small = lines.filter(col("l_quantity") < Decimal("0.2") * col("mean"))
-    return small.reduce(all=ps.sum("l_extendedprice")).select(
+    return small.agg(all=ps.sum("l_extendedprice")).select(
         avg_yearly=col("all").cast("double") / Decimal("7.0")
     )
 
 
 def q18(customer: Table, orders: Table, lineitem: Table) -> Table:
     """Large orders."""
-    large = lineitem.reduce("l_orderkey", sum=ps.sum("l_quantity")).filter(col("sum") > 300)
+    large = lineitem.group_by("l_orderkey").agg(sum=ps.sum("l_quantity")).filter(col("sum") > 300)
     wanted = orders.join(large, {"o_orderkey": "l_orderkey"}, how="semi")
     sold = customer.join(wanted, {"c_custkey": "o_custkey"}).join(lineitem, {"o_orderkey": "l_orderkey"})
     keys = "c_name", "c_custkey", "o_orderkey", "o_orderdate", "o_totalprice"
-    sums = sold.reduce(*keys, quantity=ps.sum("l_quantity"))
+    sums = sold.group_by(*keys).agg(quantity=ps.sum("l_quantity"))
     return sums.top(100, by=["o_totalprice desc", "o_orderdate", "o_orderkey"])
 
 
@@ -311,14 +314,14 @@ def q19(lineitem: Table, part: Table) -> Table:
     lines = lineitem.filter(by_air & (amounts[0] | amounts[1] | amounts[2]))
     parts = part.filter((col("p_size") >= 1) & (boxes[0] | boxes[1] | boxes[2]))
     sold = lines.join(parts, {"l_partkey": "p_partkey"}, where=both[0] | both[1] | both[2])
-    return sold.reduce(revenue=ps.sum(REVENUE))
+    return sold.agg(revenue=ps.sum(REVENUE))
 
 
 def q20(supplier: Table, nation: Table, partsupp: Table, part: Table, lineitem: Table) -> Table:
     """Suppliers with more than enough parts."""
     forest = part.filter(col("p_name").like("forest%"))
     year = (col("l_shipdate") >= date(1994, 1, 1)) & (col("l_shipdate") < date(1995, 1, 1))
-    shipped = lineitem.filter(year).reduce("l_partkey", "l_suppkey", sum=ps.sum("l_quantity"))
+    shipped = lineitem.filter(year).group_by("l_partkey", "l_suppkey").agg(sum=ps.sum("l_quantity"))
     plenty = (
         partsupp.join(forest, {"ps_partkey": "p_partkey"}, how="semi")
         .join(shipped, {"ps_partkey": "l_partkey", "ps_suppkey": "l_suppkey"})
@@ -339,14 +342,14 @@ def q21(supplier: Table, lineitem: Table, orders: Table, nation: Table) -> Table
     guilty = there.join(lineitem, "l_orderkey", how="semi", where=another).join(
         late, "l_orderkey", how="anti", where=another
     )
-    return guilty.reduce("s_name", numwait=ps.count()).top(100, by=["numwait desc", "s_name"])
+    return guilty.group_by("s_name").agg(numwait=ps.count()).top(100, by=["numwait desc", "s_name"])
 
 
 def q22(customer: Table, orders: Table) -> Table:
     """Rich customers without orders."""
     code = F.substring("c_phone", 1, 2)
     wanted = code.is_in(["13", "31", "23", "29", "30", "18", "17"])
-    mean = customer.filter((col("c_acctbal") > Decimal("0.00")) & wanted).reduce(mean=_avg("c_acctbal"))
+    mean = customer.filter((col("c_acctbal") > Decimal("0.00")) & wanted).agg(mean=_avg("c_acctbal"))
     rich = customer.filter(wanted).join(mean, how="cross").filter(col("c_acctbal") > col("mean"))
     idle = rich.join(orders, {"c_custkey": "o_custkey"}, how="anti").select("c_acctbal", cntrycode=code)
-    return idle.reduce("cntrycode", numcust=ps.count(), totacctbal=ps.sum("c_acctbal"))
+    return idle.group_by("cntrycode").agg(numcust=ps.count(), totacctbal=ps.sum("c_acctbal"))

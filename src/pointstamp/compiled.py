@@ -1,17 +1,18 @@
-"""The core as machine code: the modules of ``CORE``, compiled by mypyc from the source that stands here.
+"""Machine code: the core, compiled by mypyc, and the kernels, compiled by Cython, from what stands here.
 
-``make setup`` compiles them where there is a C compiler, and a wheel may bring them; without either, Python
-runs the source. What was compiled lies outside the source, in ``pointstamp_compiled`` on the path of modules,
-in a folder that is named after the digest of the sources, and is taken only while they have that digest. So
-an edit is never hidden by what was compiled before it: until it is compiled again, Python runs the source.
+``make setup`` compiles both, and a wheel brings both. What was compiled lies outside the source, in
+``pointstamp_compiled`` on the path of modules, in folders that are named after the digests of the sources,
+and is taken only while they have that digest. So an edit is never hidden by what was compiled before it.
 
-The variable ``POINTSTAMP_CORE`` of the environment decides otherwise: ``python`` runs the source in any case,
-``compiled`` refuses to continue without the compiled modules.
+Of the core, the modules of ``CORE``, Python can run the source, too: it does so after an edit, until that is
+compiled. The variable ``POINTSTAMP_CORE`` of the environment decides otherwise: ``python`` runs the source in
+any case, ``compiled`` refuses to continue without the compiled modules. The kernels, ``KERNELS`` in the
+package ``arrow``, have no other form: without them what moves rows cannot be imported, and says why.
 """
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec, PathFinder
 from importlib.util import spec_from_file_location
@@ -25,7 +26,7 @@ CORE: Final = (
     *("order/frontier.py", "order/multiset.py"),
     *("progress/direct.py", "progress/loops.py", "progress/tracker.py", "progress/view.py"),
     *("operators/authority.py", "operators/notify.py", "operators/portstate.py"),
-    *("worker/chain.py", "worker/inbox.py", "worker/input.py", "worker/instance.py", "worker/worker.py"),
+    *("worker/inbox.py", "worker/input.py", "worker/instance.py", "worker/worker.py"),
 )
 """The modules that are compiled: those in which a flow that moves few rows spends its time.
 
@@ -39,18 +40,36 @@ slot for weak references, and free what stands in it as if they owned it (mypyc/
 SEEN: Final = ("errors.py", "order", "topology", "progress", "operators", "worker")
 """Modules, and packages as a whole, whose types and constants the compiler looks up for the core."""
 
+KERNELS: Final = ("columns", "hashing", "runs", "slots")
+"""The modules of the package ``arrow`` that are compiled."""
+
 FOLDER: Final = "pointstamp_compiled"
 VARIABLE: Final = "POINTSTAMP_CORE"
-_SOURCE: Final = Path(__file__).parent
+SOURCE: Final = Path(__file__).parent
 
 
-def digest_of_core(source: Path = _SOURCE) -> str:
-    """The digest of everything that decides what the compiled modules do."""
+def folder_of(what: str, source: Path = SOURCE) -> str:
+    """The name of the folder with the compiled ``core`` or ``kernels`` of these sources."""
+    return f"{what}-{digest_of_core(source) if what == 'core' else digest_of_kernels(source)}"
+
+
+def digest_of_kernels(source: Path = SOURCE) -> str:
+    """The digest of the sources of the kernels."""
+    place = source / "arrow"
+    return _digest(repr(KERNELS), [*place.glob("*.pyx"), *place.glob("*.pxd")], source)
+
+
+def digest_of_core(source: Path = SOURCE) -> str:
+    """The digest of everything that decides what the compiled modules of the core do."""
     files = {source / name for name in CORE}
     for name in SEEN:
         place = source / name
         files.update(place.glob("*.py") if place.is_dir() else (place,))
-    digest = sha256(repr(CORE).encode())
+    return _digest(repr(CORE), files, source)
+
+
+def _digest(names: str, files: Iterable[Path], source: Path) -> str:
+    digest = sha256(names.encode())
     for file in sorted(files):
         digest.update(f"{file.relative_to(source).as_posix()}\n".encode())
         digest.update(file.read_bytes())
@@ -73,6 +92,36 @@ class CoreFinder:
         return spec_from_file_location(fullname, file, loader=ExtensionFileLoader(fullname, str(file)))
 
 
+class KernelFinder:
+    """Finds the kernels, compiled or not at all; reads their sources when it is first asked."""
+
+    def __init__(self) -> None:
+        self._names = {f"pointstamp.arrow.{name}" for name in KERNELS}
+        self._files: dict[str, Path] | None = None
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The kernel of this name; None for every other module, and UsageError for one that is not there."""
+        if fullname not in self._names:
+            return None
+        if self._files is None:
+            self._files = _compiled_files("kernels")
+        file = self._files.get(fullname)
+        if file is None:
+            raise UsageError(
+                f"the kernels were not compiled for these sources and Python {sys.version.split()[0]} on "
+                f"{sys.platform}, of which '{fullname}' is one. Run `make setup` in a clone, or install a "
+                "wheel; to executors of Spark send an environment with pointstamp installed, not a zip."
+            )
+        return spec_from_file_location(fullname, file, loader=ExtensionFileLoader(fullname, str(file)))
+
+
+def has_kernels() -> bool:
+    """Whether the kernels are compiled for these sources."""
+    return bool(_compiled_files("kernels"))
+
+
 def is_compiled() -> bool:
     """Whether this process runs the compiled core."""
     return any(isinstance(finder, CoreFinder) for finder in sys.meta_path)
@@ -85,7 +134,9 @@ def choose_core() -> None:
         raise UsageError(
             f"the environment has {VARIABLE}={wanted}; it is 'python' or 'compiled', or not there at all."
         )
-    files = {} if wanted == "python" or is_compiled() else _compiled_files()
+    if not any(isinstance(finder, KernelFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, KernelFinder())
+    files = {} if wanted == "python" or is_compiled() else _compiled_files("core")
     if files:
         sys.meta_path.insert(0, CoreFinder(files))
     elif wanted == "compiled" and not is_compiled():
@@ -95,18 +146,18 @@ def choose_core() -> None:
         )
 
 
-def _compiled_files() -> dict[str, Path]:
+def _compiled_files(what: str) -> dict[str, Path]:
     """The compiled modules by name; none where they are not there, or were compiled from other sources."""
     place = PathFinder.find_spec(FOLDER)
     if place is None or place.submodule_search_locations is None:
         return {}
     suffix = EXTENSION_SUFFIXES[0]
     try:
-        digest = digest_of_core()
+        name = folder_of(what)
     except OSError:  # the sources are in an archive
         return {}
     for location in place.submodule_search_locations:
-        folder = Path(location) / digest
+        folder = Path(location) / name
         found = {
             file.relative_to(folder).as_posix().removesuffix(suffix).replace("/", "."): file
             for file in folder.rglob(f"*{suffix}")

@@ -1,6 +1,7 @@
-"""The main job, on a small graph: it runs on Spark, survives the death of a worker, and agrees with scipy.
+"""The demos, small: they run on Spark, survive the death of a worker, and agree with Spark and with scipy.
 
 Families, and what only each can find:
+- the shop: its changes are the difference of its states, and each view is Spark's own answer;
 - the judge alone, on what a run without Spark has published: that an epoch which is lost, torn, repeated or
   early does not pass, because a judge that lets everything pass would never be noticed;
 - the command as a user starts it, on Spark: that the crash happens, that the query continues, and that
@@ -9,16 +10,21 @@ Families, and what only each can find:
 
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
-from pointstamp.cli.demo import _flow, _Story
+from pointstamp.cli.demo import rows as shop_rows
+from pointstamp.cli.demo_components import _flow, _Story
 from pointstamp.cli.demo_graph import Arrivals, Labels, differences
+from pointstamp.cli.demo_shop import CHANGE, TABLES, Shop
 from pointstamp.cli.main import main
 
 VERTICES = 300
@@ -37,7 +43,7 @@ def arrivals(tmp_path_factory: pytest.TempPathFactory) -> Arrivals:
 
 
 def published_of(arrivals: Arrivals) -> pa.Table:
-    results = _flow().run_local(edges=[arrivals.table(number) for number in range(arrivals.files)])
+    results = _flow().run(edges=[arrivals.table(number) for number in range(arrivals.files)])
     return results["components"].table()
 
 
@@ -48,7 +54,7 @@ def test_the_judge_passes_what_a_run_without_a_crash_publishes(arrivals: Arrival
 def test_the_judge_passes_epochs_that_took_several_files(arrivals: Arrivals) -> None:
     tables = [arrivals.table(number) for number in range(5)]
     together = [pa.concat_tables(tables[:2]), tables[2], pa.concat_tables(tables[3:])]
-    published = _flow().run_local(edges=together)["components"].table()
+    published = _flow().run(edges=together)["components"].table()
     assert list(differences(published, arrivals, VERTICES)) == []
 
 
@@ -99,7 +105,7 @@ def test_before_the_crash_some_files_are_allowed_and_never_all(files: int, arriv
 def test_the_demo_kills_a_worker_goes_on_and_agrees_with_scipy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = [sys.executable, "-m", "pointstamp.cli.main", "demo"]
+    command = [sys.executable, "-m", "pointstamp.cli.main", "demo", "graph"]
     options = ["--edges", "20000", "--epochs", "8", "--every", "0.02", "--output", str(tmp_path / "demo")]
     ran = subprocess.run([*command, *options], capture_output=True, text=True, timeout=600, check=False)
     assert ran.returncode == 0, ran.stderr
@@ -113,9 +119,53 @@ def test_the_demo_kills_a_worker_goes_on_and_agrees_with_scipy(
     assert "generations: 2" in capsys.readouterr().out
 
 
+@pytest.mark.spark
+def test_the_shop_is_sparks_own_answer_after_every_step(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pointstamp.cli.main", "demo"]
+    options = ["--orders", "400", "--steps", "2", "--output", str(tmp_path / "demo")]
+    ran = subprocess.run([*command, *options], capture_output=True, text=True, timeout=600, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert "2 workers keep three views up to date" in ran.stderr
+    assert "the dashboard of 'a shop' is at http://127.0.0.1:" in ran.stderr
+    assert ran.stderr.count(" equal ") == 9  # three views, after the beginning and two steps
+    assert "killed worker 1 (process " in ran.stderr
+    assert "one worker killed and all there again after " in ran.stderr
+    assert "each view was Spark's own answer after every step" in ran.stderr
+    assert "median of a refresh " in ran.stderr
+    assert "\tat " not in ran.stderr  # no Java stack trace
+
+
+def test_the_files_of_a_step_are_the_difference_between_two_states(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, 300)
+    there: dict[str, Counter[tuple[Any, ...]]] = {name: Counter() for name in TABLES}
+    said = [shop.begin(), *(shop.step() for _ in range(5))]
+    assert all(changes.inserted and (changes.deleted or not step) for step, changes in enumerate(said))
+    for step in range(1, 7):
+        for name, rows in there.items():
+            file = pq.read_table(tmp_path / "changes" / name / f"step-{step:05d}.parquet")
+            changes = file[CHANGE].to_pylist()
+            for change, row in zip(changes, counted(file.drop_columns([CHANGE])), strict=True):
+                rows[row] += 1 if change in ("insert", "update_postimage") else -1
+            now = pq.read_table(tmp_path / "now" / str(step) / name / "rows.parquet")
+            assert +rows == Counter(counted(now)), (step, name)
+            assert min(rows.values()) >= 0
+
+
+def counted(table: pa.Table) -> list[tuple[Any, ...]]:
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def test_a_row_more_or_less_is_another_answer() -> None:
+    table = pa.table({"city": ["Bergen", None, None], "cents": [1, 2, 2]})
+    assert shop_rows(table) == shop_rows(table.take([2, 0, 1]))
+    assert shop_rows(table) != shop_rows(table.slice(0, 2))
+    assert shop_rows(table) != shop_rows(pa.table({"city": ["Bergen", None, None], "cents": [1, 2, 3]}))
+
+
 def test_a_folder_that_is_not_empty_is_refused_before_spark_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "mine").touch()
-    assert main(["demo", "--output", str(tmp_path)]) == 2
-    assert "is not empty" in capsys.readouterr().err
+    for demo in (["demo"], ["demo", "graph"]):
+        assert main([*demo, "--output", str(tmp_path)]) == 2
+        assert "is not empty" in capsys.readouterr().err

@@ -13,7 +13,7 @@ FLOW = """
 import pointstamp as ps
 
 flow = ps.Dataflow("words")
-words = flow.input("words", "word string")
+words = flow.stream_input("words", "word string")
 flow.output("counts", words.count("word"))
 """
 
@@ -32,7 +32,11 @@ def test_a_flow_is_described_though_its_file_has_no_inputs(
     out, err = capsys.readouterr()
     assert out.startswith("flow 'words', times (epoch)\n")
     assert "'counts': word string, count long" in out
+    assert "view 'counts':\n" in out
+    assert "reads" not in out
     assert err == ""
+    assert main(["describe", flow, "--operators"]) == 0
+    assert "reads 'words'" in capsys.readouterr().out
 
 
 def test_mermaid_prints_a_flowchart(flow: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -182,6 +182,7 @@ def test_files_are_loaded_and_tables_and_plans_are_shown(tmp_path: Path, shell: 
         .tables
         .views
         .explain
+        explain select city from cities where total > 1;
         .help
         create temporary view twice as select city, total * 2 as total from cities;
         create or replace view cities as select city, count(*) as total from orders where price >= :least group by city;
@@ -195,6 +196,9 @@ def test_files_are_loaded_and_tables_and_plans_are_shown(tmp_path: Path, shell: 
     assert "orders (id long, city string, price long, at timestamp), key id: 2 rows\n" in shown
     assert "cities (city string, total long): 1 row\n" in shown
     assert "'orders: upserts' by id: keeps the row of each key" in shown
+    assert shown.count("== Logical plan ==") == shown.count("== Physical operators with state ==") == 2
+    assert "output 'cities'" in shown
+    assert "output 'result'\n└─ Project 'select' city = cities.city (SQL" in shown
     assert "  city  total\n  Rome  2\n1 row\n" in shown
 
 

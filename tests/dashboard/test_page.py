@@ -26,6 +26,7 @@ from selenium.webdriver.remote.webdriver import WebDriver
 
 import pointstamp as ps
 from pointstamp.cli.dashboard import sight_of
+from pointstamp.dashboard.drawn import drawn as drawn_plan
 from pointstamp.dashboard.server import Dashboard
 from support.browsers import SECONDS_MAX, click, console, quiet, resize, texts, until
 from support.sights import Still, chain, halving, halving_query, numbers, write
@@ -69,15 +70,15 @@ def test_the_graph_of_a_loop_appears_with_frontiers_that_move(browser: WebDriver
 
 def test_an_input_that_holds_an_output_back_is_named_by_a_click(browser: WebDriver, tmp_path: Path) -> None:
     flow = ps.Dataflow("two inputs")
-    seconds = ps.event_time("at", every="1 second", lateness="0 seconds")
-    left = flow.input("left", "at timestamp, x long", epoch=seconds)
-    right = flow.input("right", "at timestamp, x long", epoch=seconds)
-    flow.output("both", left.concat(right))
+    seconds = ps.by_event_time("at", every="1 second", lateness="0 seconds")
+    left = flow.stream_input("left", "at timestamp, x long", epochs=seconds)
+    right = flow.stream_input("right", "at timestamp, x long", epochs=seconds)
+    flow.output("both", left.union(right))
     flow.output("one", right.filter(ps.col("x") > 0))
     rows = pa.table({"at": pa.array([1_000_000, 9_000_000], pa.timestamp("us", "UTC")), "x": [1, 2]})
-    query = flow.start_local(
+    query = flow.start(
         left=[rows],
-        right=ps.files(str(tmp_path)),
+        right=ps.io.files(str(tmp_path)),
         checkpoint=tmp_path / "checkpoint",
         output=tmp_path / "out",
     )
@@ -127,8 +128,8 @@ def test_a_killed_worker_is_a_restart_and_the_page_survives_the_driver(
 
 
 def test_a_query_stops_after_a_confirmation_and_not_before(browser: WebDriver, tmp_path: Path) -> None:
-    query = halving().start_local(
-        numbers=ps.files(str(tmp_path)), checkpoint=tmp_path / "checkpoint", output=tmp_path / "out"
+    query = halving().start(
+        numbers=ps.io.files(str(tmp_path)), checkpoint=tmp_path / "checkpoint", output=tmp_path / "out"
     )
     try:
         with query.dashboard(control=True) as dashboard:
@@ -136,7 +137,7 @@ def test_a_query_stops_after_a_confirmation_and_not_before(browser: WebDriver, t
             until(browser, lambda: texts(browser, "#phase") == ["waiting for data"])
             click(browser, "#stop")
             click(browser, "#confirm button[value=no]")
-            assert query.isActive
+            assert query.is_active
             click(browser, "#stop")
             click(browser, "#confirm-yes")
             until(browser, lambda: texts(browser, "#phase") == ["ended"])
@@ -147,8 +148,8 @@ def test_a_query_stops_after_a_confirmation_and_not_before(browser: WebDriver, t
 
 
 def test_who_was_not_allowed_to_steer_sees_no_buttons_for_it(browser: WebDriver, tmp_path: Path) -> None:
-    query = halving().start_local(numbers=[], checkpoint=tmp_path / "checkpoint", output=tmp_path / "out")
-    query.awaitTermination(SECONDS_MAX)
+    query = halving().start(numbers=[], checkpoint=tmp_path / "checkpoint", output=tmp_path / "out")
+    query.await_termination(SECONDS_MAX)
     with query.dashboard() as dashboard:
         browser.get(dashboard.address)
         until(browser, lambda: texts(browser, "#phase") == ["ended"])
@@ -164,7 +165,7 @@ def test_who_was_not_allowed_to_steer_sees_no_buttons_for_it(browser: WebDriver,
 
 
 def test_a_checkpoint_shows_its_journal(browser: WebDriver, tmp_path: Path) -> None:
-    halving().run_local(numbers=[numbers(0), numbers(1)], checkpoint=tmp_path / "checkpoint")
+    halving().run(numbers=[numbers(0), numbers(1)], checkpoint=tmp_path / "checkpoint")
     with Dashboard(sight_of(str(tmp_path / "checkpoint"))) as dashboard:
         browser.get(dashboard.address)
         until(browser, lambda: texts(browser, "#figures dd"))
@@ -221,8 +222,8 @@ def test_nothing_lies_upon_anything_else(browser: WebDriver, length: int, loops:
 
 def test_a_flow_is_drawn_on_a_page_of_its_own_and_in_a_frame(browser: WebDriver, tmp_path: Path) -> None:
     flow = ps.Dataflow("words")
-    words = flow.input("words", "word string")
-    flow.output("counts", words.running().count("word"))
+    words = flow.stream_input("words", "word string")
+    flow.output("counts", words.to_table().count("word"))
     (tmp_path / "page.html").write_text(flow.to_html())
     (tmp_path / "notebook.html").write_text(
         f'<!doctype html><link rel="icon" href="data:,">{flow._repr_html_()}'
@@ -241,6 +242,37 @@ def test_a_flow_is_drawn_on_a_page_of_its_own_and_in_a_frame(browser: WebDriver,
         server.shutdown()
     complaints = [each for each in console(browser) if "favicon" not in str(each)]
     assert complaints == []
+
+
+def test_a_query_is_drawn_as_it_was_written_and_its_operators_on_demand(browser: WebDriver) -> None:
+    flow = ps.sql(
+        "create table o (k bigint, x bigint, w bigint) tblproperties ('weight' = 'w');"
+        "select o.k, sum(o.x) s from o where o.x > 1 group by o.k"
+    )
+    graph = drawn_plan(flow.plan)
+    now = {"frontier": [[3]], "batches": 0, "waiting": 2, "in": 5, "out": 7, "busy": 0.1, "holds": False}
+    moment = {"operators": {str(node["id"]): now for node in graph["nodes"]}}
+    with Dashboard(Still(graph, moment=moment)) as dashboard:
+        browser.get(dashboard.address)
+        until(browser, lambda: texts(browser, ".node title"))
+        steps = texts(browser, ".node title")
+        assert sorted(steps) == ["aggregate", "filter", "o", "result"]
+        click(browser, '.node[data-name="aggregate"] .box')
+        until(browser, lambda: "aggregate" in texts(browser, ".side h2"))
+        facts = " ".join(texts(browser, ".facts dd"))
+        assert "group by" not in facts
+        assert "sum(" in facts
+        assert "SQL, line 1" in facts
+        members = sum(1 for node in graph["nodes"] if node.get("step", {}).get("name") == "aggregate")
+        assert members > 1
+        until(browser, lambda: f"{2 * members} waiting" in texts(browser, ".node.chosen text.right"))
+        click(browser, "#all-operators")
+        assert sorted(texts(browser, ".node title")) == sorted(each["name"] for each in graph["nodes"])
+        assert len(graph["nodes"]) > len(steps) + 2
+        check_drawing(drawn(browser), graph)
+        click(browser, "#all-operators")
+        assert texts(browser, ".node title") == steps
+        quiet(browser)
 
 
 def test_two_hundred_operators_are_folded_found_and_opened(browser: WebDriver) -> None:

@@ -2,14 +2,13 @@
 
 - *Promises*: units on which a promise rests are the same for the next driver, though it finds more records.
 - *Counts*: what a source leaves out is told.
-- *The page*: the examples of docs/reference/connectors/kafka.md run.
+- *Pages*: the blocks of all pages that need a broker print what they show.
 - *Deaths*: the driver dies before, in and after the transaction of a commit, and a worker; a reader of
   committed records finds each number once, in whole epochs and in order.
 """
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -21,6 +20,7 @@ import pointstamp as ps
 from pointstamp.query.beginning import begin_generation, found_again
 from pointstamp.running.messages import Tick
 from pointstamp.storage.memory import MemoryStorage
+from support import pages
 from support.kafka_broker import address, committed, new_topic, put
 from support.kafka_drivers import ROWS_PER_TICK
 from support.recovering import MemorySink, spec_of
@@ -67,46 +67,37 @@ def test_a_driver_and_workers_that_die_at_any_moment_leave_every_epoch_once(tmp_
     assert not list((tmp_path / "checkpoint").rglob("*.parquet")), "what is published is not kept"
 
 
-def test_the_examples_of_the_page_run(tmp_path: Path) -> None:
-    page = (TESTS.parent / "docs" / "reference" / "connectors" / "kafka.md").read_text()
-    orders, totals = new_topic(), new_topic()
-    rows = [("Rome", 2), ("Oslo", 3), ("Rome", 5)]
-    put(orders, [json.dumps({"city": city, "price": price}).encode() for city, price in rows])
-    names: dict[str, object] = {"bootstrap": address(), "checkpoint": str(tmp_path / "checkpoint")}
-    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    for block in blocks:
-        code = block.replace('bootstrap, "orders"', f'bootstrap, "{orders}"')
-        exec(code.replace('bootstrap, "totals"', f'bootstrap, "{totals}"'), names)  # noqa: S102 - our own page
-    assert len(blocks) == 2
-    found = {record.key: json.loads(record.value) for record in committed(totals)}
-    assert found == {b"Rome": {"city": "Rome", "total": 7}, b"Oslo": {"city": "Oslo", "total": 3}}
-    put(orders, [b"no JSON"])
-    flow, source = names["flow"], names["source"]
-    assert isinstance(flow, ps.Dataflow)
-    output = str(tmp_path / "checked")
-    query = flow.start_local(
-        orders=source, checkpoint=str(tmp_path / "two"), output=output, available_now=True
+def test_every_block_that_needs_a_broker_prints_what_it_shows(tmp_path: Path) -> None:
+    chosen = pages.kafka_pages()
+    assert len(chosen) >= 3
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "POINTSTAMP_TEST_KAFKA": address()}
+    done = subprocess.run(
+        [sys.executable, pages.__file__, *map(str, chosen)],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+        check=False,
     )
-    query.awaitTermination()
-    assert ps.read_published(output)["bad"].select(["text"]).to_pylist() == [{"text": "no JSON"}]
-    assert ps.read_published(output)["good"].num_rows == 3
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
 
 
 def test_all_that_is_available_is_processed_however_young_it_is(tmp_path: Path) -> None:
     topic = new_topic(2)
     put(topic, [b'{"n": 0}'])
     flow = ps.Dataflow("young")
-    flow.output("numbers", flow.input("numbers", "n long"))
-    query = flow.start_local(
-        numbers=ps.kafka(address(), topic, look_every_seconds=600.0),
+    flow.output("numbers", flow.stream_input("numbers", "n long"))
+    query = flow.start(
+        numbers=ps.io.kafka(address(), topic, look_every_seconds=600.0),
         checkpoint=str(tmp_path / "checkpoint"),
         output=str(tmp_path / "out"),
     )
     try:
         for number in range(1, 9):
             put(topic, [b'{"n": %d}' % number], partition=number % 2)
-            query.processAllAvailable()
-            rows = ps.read_published(str(tmp_path / "out"))["numbers"]["n"].to_pylist()
+            query.process_all_available()
+            rows = ps.read_changes(str(tmp_path / "out"))["numbers"]["n"].to_pylist()
             assert sorted(rows) == list(range(number + 1))
     finally:
         query.stop(finish=False)
@@ -117,16 +108,16 @@ def test_records_that_are_left_out_are_counted(tmp_path: Path) -> None:
     put(topic, [b'{"n": 1}', b"no JSON"])
     put(topic, [b"{", b"}", b'{"n": 2}'], partition=1)
     flow = ps.Dataflow("counted")
-    flow.output("numbers", flow.input("numbers", "n long"))
-    query = flow.start_local(
-        numbers=ps.kafka(address(), topic, on_bad="skip"),
+    flow.output("numbers", flow.stream_input("numbers", "n long"))
+    query = flow.start(
+        numbers=ps.io.kafka(address(), topic, on_bad="skip"),
         checkpoint=str(tmp_path / "checkpoint"),
         output=str(tmp_path / "out"),
         workers=2,
         available_now=True,
     )
-    query.awaitTermination()
-    progress = query.lastProgress
+    query.await_termination()
+    progress = query.last_progress
     assert progress is not None
     assert (progress["rowsIn"], progress["rowsSkipped"]) == ({"numbers": 2}, {"numbers": 3})
 
@@ -135,8 +126,8 @@ def test_a_promise_rests_on_the_same_units_when_the_next_driver_finds_more() -> 
     topic = new_topic()
     put(topic, [b'{"day": 1}', b'{"day": 2}'])
     flow = ps.Dataflow("days")
-    flow.output("days", flow.input("days", "day long"))
-    source = ps.kafka(address(), topic)
+    flow.output("days", flow.stream_input("days", "day long"))
+    source = ps.io.kafka(address(), topic)
     spec = spec_of(
         flow,
         [{}],

@@ -5,18 +5,18 @@ parts in correlated subqueries, grouping sets with windows over them, outer join
 chains of common tables.
 """
 
-import re
 from typing import Final
 
 import duckdb
 import pytest
 from benchmarks.sql.answers import Rows, added_up, check_same, rows_of_table
+from benchmarks.views.tpcds_data import Benchmark, benchmark
 
 import pointstamp as ps
 from pointstamp.errors import SqlError
 from pointstamp.rows.ddl import to_ddl
 from support.batch_answers import WEIGHT, Fed
-from support.tpcds import Benchmark, benchmark
+from support.tpcds import epochs_of
 
 SCALE: Final = 0.01
 LOADS, CHANGES = 2, 2
@@ -34,25 +34,21 @@ def ds() -> Benchmark:
 
 @pytest.fixture(scope="module")
 def fed(ds: Benchmark) -> Fed:
-    return ds.epochs(LOADS, CHANGES, seed=1)
+    return epochs_of(ds, LOADS, CHANGES, seed=1)
 
 
 def flow_of(ds: Benchmark, number: int) -> ps.Dataflow:
     tables = "".join(
         f"create table {name} ({to_ddl(ds.tables[name].schema)}, {WEIGHT} long) "
         f"tblproperties ('weight' = '{WEIGHT}');\n"
-        for name in used(ds, number)
+        for name in ds.read_by(number)
     )
     return ps.sql(tables + ds.in_spark(number), name=f"q{number}")
 
 
-def used(ds: Benchmark, number: int) -> list[str]:
-    return [name for name in ds.tables if re.search(rf"\b{name}\b", ds.queries[number])]
-
-
 def by_duckdb(ds: Benchmark, number: int, fed: Fed, epoch: int) -> Rows:
     with duckdb.connect(config={"threads": 1}) as engine:
-        for name in used(ds, number):
+        for name in ds.read_by(number):
             engine.register(name, fed.there[name][epoch])
         return rows_of_table(engine.sql(ds.queries[number]).to_arrow_table())
 
@@ -73,8 +69,8 @@ def test_a_query_of_tpcds_is_duckdbs_after_every_epoch(ds: Benchmark, fed: Fed, 
             flow_of(ds, number)
         return
     flow = flow_of(ds, number)
-    changes = {name: fed.changes[name] for name in used(ds, number)}
-    results = flow.run_local(changes, workers=1 + number % 2)["result"]
+    changes = {name: fed.changes[name] for name in ds.read_by(number)}
+    results = flow.run(changes, workers=1 + number % 2)["result"]
     for epoch in range(LOADS + CHANGES):
         ours = added_up([results[each] for each in range(epoch + 1)])
         check(ds, number, ours, by_duckdb(ds, number, fed, epoch), epoch)

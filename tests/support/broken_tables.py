@@ -22,7 +22,6 @@ from pointstamp.tables.join import InnerJoin, JoinPlan
 from pointstamp.tables.kept.arrangement import Arrangement, FirstRows
 from pointstamp.tables.kept.columns import KeptColumn
 from pointstamp.tables.kept.groups import Grouped
-from pointstamp.tables.kept.recent import RecentChanges
 from pointstamp.tables.kept.rounds import Rounds
 from pointstamp.tables.kept.run import Run
 from pointstamp.tables.kept.run_keys import groups_of
@@ -182,10 +181,6 @@ def _sees_all(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Kept, "_later_of", lambda self, _: self.later)
 
 
-def _finds_nothing_recent(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(RecentChanges, "having", lambda *_: [])
-
-
 def _looks_at_one_side(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(on_both.OnlyInFirst, "_wanted", lambda _, left, right: left)
 
@@ -258,7 +253,6 @@ BROKEN: dict[str, Break] = {
     "copies are changes of what is distinct": _in_place_of("OnRows", Copies),
     "copies are changes of what is distinct, in a loop": _in_place_of("Once", CopiesInLoops),
     "the first rows are taken for all": _looks_no_further,
-    "small changes are not found": _finds_nothing_recent,
     "the other side is not looked at": _looks_at_one_side,
     "what is shared is seen too early": _sees_all,
     "what is shared is added by everybody": _adds_again,

@@ -55,7 +55,7 @@ def nexmark_verbs_plan(name: str) -> LogicalOperator:
     """Return a query of Nexmark as it is written with verbs, over tables."""
     query = getattr(nexmark_verbs, name, None) or getattr(nexmark_queries, name)
     flow = ps.Dataflow(name)
-    tables = {each: flow.input(each, SCHEMAS[each]).running() for each in inputs_of(query)}
+    tables = {each: flow.table(each, SCHEMAS[each]) for each in inputs_of(query)}
     flow.output("result", query(**tables))
     return flow.logical_plan["result"]
 

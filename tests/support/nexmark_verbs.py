@@ -35,7 +35,7 @@ def q3(auction: Table, person: Table) -> Table:
 
 def q5(bid: Table) -> Table:
     windows = bid.select("auction", "date_time").window("date_time", "10 seconds", slide="2 seconds")
-    counted = windows.reduce("auction", "window_start", "window_end", num=ps.count())
+    counted = windows.group_by("auction", "window_start", "window_end").agg(num=ps.count())
     shown = counted.select("auction", "num", "window_start")
     return shown.top(1, "window_start", by="num desc", ties=True)
 
@@ -46,12 +46,12 @@ def q6(auction: Table, bid: Table) -> Table:
     best = valid.top(1, "id", by=["price desc", "date_time_bid"], rank="best").filter(col("best") == 1)
     won = best.select(*auction.schema.names, "price", col("date_time_bid").alias("bid_time"), "best")
     by = ["bid_time desc", "id", "category", "date_time", "expires", "price"]
-    return won.top(10, "seller", by=by).reduce("seller", price=ps.mean("price"))
+    return won.top(10, "seller", by=by).group_by("seller").agg(price=ps.mean("price"))
 
 
 def q7(bid: Table) -> Table:
     windows = bid.select("price", "date_time").window("date_time", "10 seconds")
-    highest = windows.reduce("window_start", "window_end", price=ps.max("price"))
+    highest = windows.group_by("window_start", "window_end").agg(price=ps.max("price"))
     in_window = (col("date_time") >= col("window_start")) & (col("date_time") < col("window_end"))
     return bid.join(highest, "price", where=in_window).drop("window_start", "window_end")
 
@@ -81,13 +81,13 @@ def q10(bid: Table) -> Table:
 
 
 def q11(bid: Table) -> Table:
-    sessions = bid.sessions("bidder", at="date_time", gap="10 seconds")
-    counted = sessions.reduce("bidder", "session_start", "session_end", bid_count=ps.count())
+    sessions = bid.session_window("bidder", at="date_time", gap="10 seconds")
+    counted = sessions.group_by("bidder", "session_start", "session_end").agg(bid_count=ps.count())
     return counted.select("bidder", "bid_count", "session_start", "session_end")
 
 
 def q12(bid: Table) -> Table:
-    return bid.reduce("bidder", count=ps.count())
+    return bid.group_by("bidder").agg(count=ps.count())
 
 
 def q13(bid: Table, side_input: Table) -> Table:

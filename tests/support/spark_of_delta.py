@@ -39,8 +39,8 @@ spark.stop()
 
 def rows_by_spark(asked: list[tuple[str, int | None]]) -> list[list[list[object]]]:
     """The rows of each table at each version (None: as it is), as ``spark.read.format("delta")`` has them."""
-    jars = ",".join(str(path) for path in sorted(_jars().glob("*.jar")))
-    command = [str(_python()), "-c", SCRIPT, jars, json.dumps(asked)]
+    found = ",".join(str(path) for path in sorted(jars("delta").glob("*.jar")))
+    command = [str(python_of_delta()), "-c", SCRIPT, found, json.dumps(asked)]
     settings = {
         name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))
     }
@@ -49,14 +49,14 @@ def rows_by_spark(asked: list[tuple[str, int | None]]) -> list[list[list[object]
     return [json.loads(line[5:]) for line in done.stdout.splitlines() if line.startswith("ROWS ")]
 
 
-def _jars() -> Path:
-    command = [sys.executable, str(ROOT / "scripts" / "jars.py"), "delta"]
+def jars(name: str) -> Path:
+    command = [sys.executable, str(ROOT / "scripts" / "jars.py"), name]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX)
     assert done.returncode == 0, done.stderr
-    return ROOT / ".jars" / "delta"
+    return ROOT / ".jars" / name
 
 
-def _python() -> Path:
+def python_of_delta() -> Path:
     """The interpreter of the environment; one that was not made to its end is made again."""
     python, made = HOME / "bin" / "python", HOME / "made"
     if not made.exists() or made.read_text() != LOCKED.read_text():

@@ -73,7 +73,6 @@ def test_a_merge_in_slices_is_the_merge_at_once(
 ) -> None:
     monkeypatch.setattr(runs_module, "INDEXED_ROWS_MIN", index_min)
     monkeypatch.setattr("pointstamp.tables.kept.merging.INDEXED_ROWS_MIN", index_min)
-    monkeypatch.setattr(runs_module, "_INDEXED_HASHES_MIN", 0)
     random = np.random.default_rng(3)
     for _ in range(12):
         older, newer = (run_of(changes(random, int(random.integers(1, 400))), layout) for _ in range(2))
@@ -101,7 +100,6 @@ def test_rows_with_the_same_words_stay_together(monkeypatch: pytest.MonkeyPatch)
 def test_there_are_few_runs_and_they_add_up(sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("_SLICE_ROWS_MIN", 16), ("_AT_ONCE_ROWS_MAX", 32), ("_AT_ONCE_TIMES_MAX", 1)):
         monkeypatch.setattr(policy, name, value)
-    monkeypatch.setattr("pointstamp.tables.kept.recent._CHANGE_ROWS_MAX", 0)
     random, layout = np.random.default_rng(5), LAYOUTS["by row"]
     runs, whole, most, under_way = Runs(), [], 0, 0
     for step in range(150):

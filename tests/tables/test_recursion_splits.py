@@ -43,11 +43,11 @@ class Case:
 
 
 def _schema(text: str) -> pa.Schema:
-    return ps.Dataflow("types").input("t", f"{text}, w long").schema
+    return ps.Dataflow("types").stream_input("t", f"{text}, w long").schema
 
 
 def _tables(flow: ps.Dataflow, inputs: Mapping[str, pa.Schema]) -> list[ps.Table]:
-    return [flow.input(name, schema).running(weight="w") for name, schema in inputs.items()]
+    return [flow.table(name, schema, weight="w") for name, schema in inputs.items()]
 
 
 def _declared(texts: Mapping[str, str]) -> str:
@@ -76,7 +76,7 @@ def _trie_flow() -> ps.Dataflow:
         return start.union(step.select("word", pos=ps.col("following"), prefix=prefix)).distinct()
 
     walks = start.iterate(longer, start, letters, max_rounds=30)
-    flow.output("result", walks.reduce("prefix", words=ps.count()))
+    flow.output("result", walks.group_by("prefix").agg(words=ps.count()))
     return flow
 
 
@@ -269,7 +269,7 @@ def _check(case: Case, written: str, seed: int) -> None:
             ]
             for name, schema in case.inputs.items()
         }
-        results = case.flows[written]().run_local(fed, workers=1 + seed % 3)
+        results = case.flows[written]().run(fed, workers=1 + seed % 3)
         facts: Facts = {name: Counter() for name in case.inputs}
         outputs = case.expected(facts)
         found = {name: put_out(results[name], len(epochs)) for name in outputs}

@@ -1,302 +1,201 @@
-"""``pointstamp demo``: the main job. A graph grows, Spark maintains its components, and a worker is killed.
+"""``pointstamp demo``: three views of a shop are kept up to date beside Spark, and a worker is killed.
 
-A million edges arrive in a folder, file by file, while the query runs as a Spark job on this machine. Every
-epoch's changes are published as Parquet as soon as the epoch is complete and saved. Half way the demo kills
-one of its own workers with SIGKILL; the query resumes from its last snapshot. At the end every published
-epoch is compared with what scipy finds in the files from scratch, so any trace of the crash would show.
+A DataFrame view, a SQL view and a recursive view follow orders, returns and referrals, which arrive, change
+and are deleted. After each step every view is compared with Spark's own recomputation over the rows that are
+there, and both times are printed. Half way the demo kills one of its own workers with SIGKILL.
 """
 
 import argparse
 import os
 import signal
 import socket
-import sys
 import tempfile
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from importlib.util import find_spec
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from pointstamp.errors import PointstampError, UsageError
+from pointstamp.cli import demo_components
+from pointstamp.cli.demo_components import positive
+from pointstamp.cli.demo_session import demo_session, say
+from pointstamp.errors import FlowError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from pointstamp.cli.demo_graph import Arrivals, Labels
-    from pointstamp.dataflow import Dataflow
+    from pointstamp.cli.demo_shop import Shop
     from pointstamp.query.query import Query
-    from pointstamp.show.query_display import QueryDisplay
 
-EDGES: Final = 1_000_000
-EPOCHS: Final = 30
-EVERY_SECONDS: Final = 0.4
-AHEAD_FILES: Final = 4
-"""How many files may wait to be published: enough to be busy, few enough to see the crash in the middle."""
-
-_OUTPUT: Final = "components"
+ORDERS: Final = 200_000
+STEPS: Final = 8
+_WAIT_SECONDS_MAX: Final = 300.0
 
 
 def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the subcommand."""
     parser = add_parser(
         "demo",
-        help="run the main job: components of a growing graph, on Spark, with a crash",
-        description="Follows a folder in which a graph of a million edges arrives file by file, maintains "
-        "its connected components as a Spark job on this machine, kills one of its own workers half way, "
-        "continues, and checks every published epoch with scipy.",
+        help="keep three views of a shop up to date beside Spark, with a crash",
+        description="Keeps a DataFrame view, a SQL view and a recursive view of a shop up to date as a Spark "
+        "job on this machine, kills one of its own workers half way, and compares each view with Spark's own "
+        "recomputation after every step.",
         allow_abbrev=False,
     )
     parser.add_argument(
         "--output", metavar="DIR", help="an empty or new folder for everything (default: a temporary one)"
     )
-    parser.add_argument("--workers", type=_positive, default=2, metavar="N", help="how many (default: 2)")
+    parser.add_argument("--workers", type=positive, default=2, metavar="N", help="how many (default: 2)")
     parser.add_argument(
-        "--edges", type=_positive, default=EDGES, metavar="N", help=f"how many edges (default: {EDGES:,})"
+        "--orders", type=positive, default=ORDERS, metavar="N", help=f"how many orders (default: {ORDERS:,})"
     )
     parser.add_argument(
-        "--epochs", type=_positive, default=EPOCHS, metavar="N", help=f"in how many files (default: {EPOCHS})"
-    )
-    parser.add_argument(
-        "--every",
-        type=float,
-        default=EVERY_SECONDS,
-        metavar="SECONDS",
-        help=f"how long after a file the next one comes (default: {EVERY_SECONDS:g})",
-    )
-    parser.add_argument(
-        "--through",
-        choices=("files", "spark"),
-        default="files",
-        help="let the workers read the files themselves, or Structured Streaming (default: files)",
+        "--steps", type=positive, default=STEPS, metavar="N", help=f"how many changes (default: {STEPS})"
     )
     parser.add_argument("--no-crash", action="store_true", help="let all workers live")
     parser.set_defaults(command=parser, run=run)
-
-
-@dataclass(slots=True)
-class _Story:
-    """What happens in one demo; changed by the thread of the command alone."""
-
-    folder: Path
-    arrivals: "Arrivals"
-    labels: "Labels"
-    kill_at: int | None
-    drain: threading.Thread | None = None
-    killed_at_seconds: float | None = None
-
-    def files_allowed(self, epoch: int) -> int:
-        """How many files may be there when this epoch is published; before the crash, never all."""
-        if self.kill_at is None:
-            return epoch + 1 + AHEAD_FILES
-        before = self.kill_at + min(2, self.arrivals.files - 1 - self.kill_at)
-        return min(epoch + 1 + AHEAD_FILES, before)
-
-    def facts(self) -> list[tuple[str, str]]:
-        labels, arrivals = self.labels, self.arrivals
-        return [
-            ("files", f"{arrivals.written} of {arrivals.files} have arrived"),
-            ("graph", f"{labels.vertices:,} vertices in {labels.components:,} components"),
-        ]
+    others = parser.add_subparsers(metavar="DEMO", title="other demos")
+    demo_components.add_to(others.add_parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the main job; 0 where every published epoch is what scipy finds."""
-    from pointstamp.cli.demo_graph import Arrivals, Labels
+    """Run the demo; 0 if each view was Spark's own answer after each step."""
+    from pointstamp.cli.demo_shop import Shop
     from pointstamp.cli.run_files import check_output
 
     if arguments.output is not None:
         check_output(arguments.output)
     folder = Path(arguments.output or tempfile.mkdtemp(prefix="pointstamp-demo-")).absolute()
-    (folder / "in").mkdir(parents=True, exist_ok=True)
-    vertices = max(2, arguments.edges * 6 // 10)
-    arrivals = Arrivals(
-        folder / "in",
-        edges=arguments.edges,
-        vertices=vertices,
-        files=arguments.epochs,
-        every_seconds=max(0.0, arguments.every),
-    )
-    # A worker dies while there is something left to do.
-    kill_at = None if arguments.no_crash or arguments.epochs < 2 else (arguments.epochs - 1) // 2
-    story = _Story(folder, arrivals, Labels(vertices), kill_at)
-    _say(
-        f"a graph of {vertices:,} vertices grows by {arguments.edges:,} edges, in {arguments.epochs} files; "
-        f"{arguments.workers} workers on Spark maintain its components"
-    )
-    if kill_at is not None:
-        _say(f"after epoch {kill_at} one of the workers will be killed")
     began = monotonic()
-    with _session(arguments.workers + (arguments.through == "spark")) as spark:
-        _say(f"Spark is there after {monotonic() - began:.1f} s")
-        return _run(story, _start(spark, story, arguments), vertices)
+    with demo_session(arguments.workers + 1) as spark:
+        say(f"Spark is there after {monotonic() - began:.1f} s")
+        shop = Shop(folder, arguments.orders)
+        return _Demo(spark, shop, folder, arguments).run()
 
 
-def _start(spark: "SparkSession", story: _Story, arguments: argparse.Namespace) -> "Query":
-    import pointstamp as ps
+class _Demo:
+    """One run of the demo."""
 
-    edges: Any = ps.files(story.folder / "in", in_order=True)
-    if arguments.through == "spark":
-        reader: Any = spark.readStream.schema("src long, dst long").option("maxFilesPerTrigger", 1)
-        edges = reader.parquet(str(story.folder / "in"))
-    return _flow().start(
-        spark,
-        edges=edges,
-        checkpoint=str(story.folder / "checkpoint"),
-        output=str(story.folder / "out"),
-        workers=arguments.workers,
-    )
+    def __init__(self, spark: "SparkSession", shop: "Shop", folder: Path, given: argparse.Namespace) -> None:
+        self._spark = spark
+        self._shop = shop
+        self._folder = folder
+        self._workers: int = given.workers
+        self._steps: int = given.steps
+        self._kill_at = None if given.no_crash else given.steps // 2
+        self._wrong: list[str] = []
+        self._seconds: list[tuple[float, float]] = []
 
+    def run(self) -> int:
+        """Return the exit code."""
+        import pointstamp as ps
+        from pointstamp.cli.demo_shop import CHANGE, TABLES, views_of
 
-def _flow() -> "Dataflow":
-    import pointstamp as ps
-    from pointstamp import graphs
-
-    flow = ps.Dataflow("components of a growing graph")
-    edges = flow.input("edges", "src long, dst long")
-    flow.output(_OUTPUT, graphs.connected_components(edges))
-    return flow
-
-
-def _run(story: _Story, query: "Query", vertices: int) -> int:
-    from pointstamp.show.query_display import QueryDisplay
-
-    began = monotonic()
-    try:
-        with QueryDisplay(query, facts=story.facts) as display:
-            story.arrivals.start()
-            while display.wait() and not _is_over(story, query):
-                if query.status["message"] != "starting workers":
-                    story.arrivals.allow(story.files_allowed(query.epoch))
-                _look(story, query, display)
+        changes = self._shop.begin()
+        self._shop.register(self._spark)
+        flow = ps.views(
+            self._spark,
+            views_of(self._spark),
+            inputs=self._shop.inputs(),
+            changes={name: {"operation": CHANGE} for name in TABLES},
+            name="a shop",
+        )
+        query = flow.start(
+            on=self._spark,
+            checkpoint=str(self._folder / "checkpoint"),
+            output=str(self._folder / "out"),
+            workers=self._workers,
+            options=ps.QueryOptions(dashboard=True),
+        )
+        began = monotonic()
+        try:
+            say(
+                f"{self._workers} workers keep three views up to date: revenue (a DataFrame), loyal (SQL), "
+                "circle (recursive SQL)\n"
+            )
+            say(_line("step", "rows", "epoch", "refresh", "Spark", "revenue", "loyal", "circle"))
+            started = monotonic()
+            for step in range(self._steps + 1):
+                note = ""
+                if step:
+                    started = monotonic()
+                    changes = self._shop.step()
+                    if step == self._kill_at:
+                        note = self._kill(query)
+                self._settle(query)
+                ours = monotonic() - started
+                self._compare(query, step, str(changes), ours, note)
+        except KeyboardInterrupt:
+            say(f"interrupted; what is published is in {self._folder / 'out'}, whole epochs only")
+            raise
+        finally:
             query.stop()
-            _read_published(story)
-            display.show()
-    except KeyboardInterrupt:
-        _say(f"interrupted; what is published is in {story.folder / 'out'}, whole epochs only")
-        raise
-    finally:
-        story.arrivals.stop()
-        query.stop(finish=False)
-    if error := query.exception():
-        raise error
-    return _summary(story, query, monotonic() - began, vertices)
+        if error := query.exception():
+            raise error
+        return self._summary(query, monotonic() - began)
 
+    def _settle(self, query: "Query") -> None:
+        query.process_all_available(_WAIT_SECONDS_MAX)
 
-def _is_over(story: _Story, query: "Query") -> bool:
-    """Whether everything that arrived is published."""
-    if story.drain is None and story.arrivals.is_done:
-        # In a thread: the display continues while it waits.
-        story.drain = threading.Thread(target=_drain, args=(query,), daemon=True)
-        story.drain.start()
-    return story.drain is not None and not story.drain.is_alive()
-
-
-def _drain(query: "Query") -> None:
-    try:
-        query.processAllAvailable()
-    except PointstampError:
-        return  # the query has ended, and says why itself
-
-
-def _look(story: _Story, query: "Query", display: "QueryDisplay") -> None:
-    """Read what is new, and kill a worker when its time has come."""
-    if query.epoch > story.labels.epoch:
-        _read_published(story)
-    if story.kill_at is not None and query.epoch >= story.kill_at:
+    def _kill(self, query: "Query") -> str:
         workers = query.workers()
         host, pid = workers[-1]
-        story.kill_at = None
-        if host == socket.gethostname():  # and not on a cluster, where the number would be another's
-            os.kill(pid, signal.SIGKILL)
-            story.killed_at_seconds = monotonic()
-            display.note(
-                f"killed worker {len(workers) - 1} (process {pid}) with SIGKILL; epoch {query.epoch} was the "
-                "last one published"
-            )
+        if host != socket.gethostname():  # on a cluster the number would be another process's
+            return ""
+        os.kill(pid, signal.SIGKILL)
+        return f"killed worker {len(workers) - 1} (process {pid})"
 
+    def _compare(self, query: "Query", step: int, changes: str, ours: float, note: str) -> None:
+        import pointstamp as ps
+        from pointstamp.cli.demo_shop import views_of
 
-def _read_published(story: _Story) -> None:
-    import pointstamp as ps
+        self._shop.register(self._spark)
+        epoch, theirs, cells = query.epoch, 0.0, []
+        for name, given in views_of(self._spark).items():
+            started = monotonic()
+            frame = self._spark.sql(given) if isinstance(given, str) else given
+            wanted = frame.toArrow()
+            seconds = monotonic() - started
+            theirs += seconds
+            found = ps.read_table(self._folder / "out", name, as_of=epoch)
+            is_equal = rows(found) == rows(wanted)
+            if not is_equal:
+                self._wrong.append(f"view '{name}' after step {step} (epoch {epoch})")
+            cells.append(f"{'equal' if is_equal else 'WRONG'} {seconds:5.2f} s")
+        self._seconds.append((ours, theirs))
+        say(_line(str(step), changes, str(epoch), f"{ours:.2f} s", f"{theirs:.2f} s", *cells, note))
 
-    try:
-        story.labels.apply(ps.read_published(str(story.folder / "out"), _OUTPUT, after=story.labels.epoch))
-    except PointstampError:
-        return  # nothing is published yet
-
-
-def _summary(story: _Story, query: "Query", seconds: float, vertices: int) -> int:
-    import pointstamp as ps
-    from pointstamp.cli.demo_graph import differences
-
-    labels, folder = story.labels, story.folder
-    crash = ""
-    if story.killed_at_seconds is not None:
+    def _summary(self, query: "Query", seconds: float) -> int:
         took = ", ".join(f"{each:.1f} s" for each in query.recovery_seconds)
-        crash = f", one of its workers killed, all there again after {took or 'never'}"
-    _say(f"\n{query.epoch + 1} epochs published in {seconds:.1f} s{crash}")
-    _say(
-        f"{labels.vertices:,} vertices in {labels.components:,} components; the largest has "
-        f"{labels.largest:,}"
-    )
-    published = ps.read_published(str(folder / "out"), _OUTPUT)
-    is_checked = find_spec("scipy") is not None
-    wrong = list(differences(published, story.arrivals, vertices)) if is_checked else []
-    for each in wrong:
-        _say(f"WRONG: {each}; this is a bug of ours")
-    if not is_checked:
-        _say("nothing was checked, because scipy is not installed")
-    elif not wrong:
-        unseen = ", as if no worker had been killed" if story.killed_at_seconds is not None else ""
-        _say(
-            f"scipy, asked again from scratch after each epoch, finds the same {published.num_rows:,} "
-            f"changes; none is lost, none comes twice{unseen}"
-        )
-    _say(f"\nthe output is in {folder / 'out'}, the checkpoint in {folder / 'checkpoint'}; look at them:")
-    _say(f"  pointstamp snapshots {folder / 'checkpoint'}")
-    _say(f"  python -c 'import pointstamp as ps; print(ps.read_published(\"{folder / 'out'}\"))'")
-    return 1 if wrong else 0
+        crash = f", one worker killed and all there again after {took}" if query.recovery_seconds else ""
+        say(f"\n{self._steps + 1} steps in {seconds:.1f} s, {query.epoch + 1} epochs published{crash}")
+        for each in self._wrong:
+            say(f"WRONG: {each} is not Spark's own answer; this is a bug of ours")
+        if not self._wrong:
+            say("each view was Spark's own answer after every step")
+        usual = [pair for step, pair in enumerate(self._seconds) if step and step != self._kill_at]
+        if usual:
+            ours, theirs = (sorted(each)[len(usual) // 2] for each in zip(*usual, strict=True))
+            say(f"median of a refresh {ours:.2f} s, of Spark's recomputation {theirs:.2f} s")
+        out = self._folder / "out"
+        say(f"\nthe output is in {out}; look at it:")
+        say(f'  python -c \'import pointstamp as ps; print(ps.read_table("{out}", "circle"))\'')
+        return 1 if self._wrong else 0
 
 
-@contextmanager
-def _session(slots: int) -> "Iterator[SparkSession]":
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise UsageError(
-            "demo: this command needs pyspark, which is not installed; install pointstamp[spark]."
-        ) from error
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder: Any = SparkSession.builder.master(f"local[{slots}]").appName("pointstamp demo")
-    for name, value in {
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": str(slots),
-        "spark.log.level": "OFF",  # the death of a worker is told here, and not with a Java stack trace
-    }.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    # Spark's own handler would cancel all jobs before anybody could stop the query.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield session
-    finally:
-        session.stop()
+def rows(table: "pa.Table") -> Counter[tuple[Any, ...]]:
+    """Return how often each row is there."""
+    columns = [column.to_pylist() for column in table.columns]
+    if not columns:
+        raise FlowError("a view without columns cannot be compared.")
+    return Counter(zip(*columns, strict=True))
 
 
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"needs a number of at least 1, not {text!r}")
-    return int(text)
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
+def _line(*cells: str) -> str:
+    widths = (4, 24, 5, 9, 9, 14, 14, 14, 0)
+    padded = [
+        cell.ljust(width) if place == 1 or place > 4 else cell.rjust(width)
+        for place, (cell, width) in enumerate(zip(cells, widths, strict=False))
+    ]
+    return "  ".join(padded).rstrip()

@@ -24,6 +24,9 @@ def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     describe.add_argument(
         "flow", metavar="FLOW.py", help="a Python file with a flow, or a file with SQL (.sql)"
     )
+    describe.add_argument(
+        "--operators", action="store_true", help="show all operators that run, not only what was written"
+    )
     drawn = describe.add_mutually_exclusive_group()
     drawn.add_argument("--mermaid", action="store_true", help="print a Mermaid flowchart instead of text")
     drawn.add_argument("--html", metavar="FILE", help="write an HTML page with the graph to a file")
@@ -71,6 +74,6 @@ def _run(arguments: argparse.Namespace) -> int:
             ) from error
         sys.stderr.write(f"wrote the graph of flow '{flow.name}' to {arguments.html}\n")
         return 0
-    text = flow.to_mermaid() if arguments.mermaid else flow.describe()
+    text = flow.to_mermaid() if arguments.mermaid else flow.describe(operators=arguments.operators)
     sys.stdout.write(text.rstrip("\n") + "\n")
     return 0

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
 from pointstamp.cli import check, dashboard, demo, describe, explain, run, simulate, snapshots, sql
-from pointstamp.compiled import is_compiled
+from pointstamp.compiled import has_kernels, is_compiled
 from pointstamp.errors import PointstampError, UsageError
 from pointstamp.version import __version__
 
@@ -28,7 +28,8 @@ timely dataflow with exact completion and exactly-once recovery.
 
 _EPILOG: Final = """\
 start here:
-  pointstamp demo                run connected components of a growing graph on Spark, and kill a worker
+  pointstamp demo                keep three views of a shop up to date beside Spark, and kill a worker
+  pointstamp demo graph          run connected components of a growing graph on Spark
   pointstamp sql                 open a SQL shell with views that are updated as rows change
   pointstamp sql VIEWS.sql       keep the views of a SQL file up to date
   pointstamp run FLOW.py         run a flow in this process or on Spark
@@ -102,7 +103,9 @@ def _parser() -> Parser:
         allow_abbrev=False,
     )
     core = "compiled" if is_compiled() else "Python"
-    parser.add_argument("--version", action="version", version=f"pointstamp {__version__} (core: {core})")
+    kernels = "compiled" if has_kernels() else "missing"
+    told = f"pointstamp {__version__} (core: {core}, kernels: {kernels})"
+    parser.add_argument("--version", action="version", version=told)
     parser.set_defaults(command=parser, run=None)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
     for subcommand in SUBCOMMANDS:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pointstamp.dashboard.sight import Json
 from pointstamp.errors import PointstampError
 from pointstamp.flow.pact import StayHere
-from pointstamp.flow.plan import InputPort, Node, NodeKind, Plan
+from pointstamp.flow.plan import InputPort, Node, NodeKind, Plan, Step
 from pointstamp.rows.ddl import to_ddl
 from pointstamp.topology.ports import OperatorIndex, SourcePort
 
@@ -45,6 +45,10 @@ def without_doors(plan: Plan, operators: Iterable[OperatorIndex]) -> list[Operat
     return way
 
 
+def _step(step: Step) -> Json:
+    return {"id": step.number, "name": step.name, "words": step.words, "origin": step.origin}
+
+
 def _node(node: Node) -> Json:
     try:
         columns = to_ddl(node.outputs[0].schema) if node.outputs else ""
@@ -56,6 +60,7 @@ def _node(node: Node) -> Json:
         "kind": node.kind.value,
         "scope": list(node.scope),
         "columns": columns,
+        **({} if node.step is None else {"step": _step(node.step)}),
     }
 
 

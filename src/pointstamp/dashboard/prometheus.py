@@ -1,4 +1,4 @@
-"""A status as text for machines, in the format that Prometheus reads; dashboard.md names each metric."""
+"""A status as text in the format of Prometheus; docs/reference/metrics.md names each metric."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias

@@ -168,5 +168,5 @@ class TableLoop(_AnyLoop):
             if not isinstance(each, self._kind):
                 raise FlowError(
                     f"loop '{self.name}': {act} of a loop of tables needs a table, got "
-                    f"{type(each).__name__}. Make a table of a stream with running()."
+                    f"{type(each).__name__}. Make a table of a stream with to_table()."
                 )

@@ -10,17 +10,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import pyarrow as pa
 
-from pointstamp.flow.builder import PlanBuilder
+from pointstamp.errors import FlowError
+from pointstamp.flow.builder import Mark, PlanBuilder
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.plan.logical import LogicalOperator, unchecked
 from pointstamp.plan.lowering import Lowering, Physical, lower, read_by
 from pointstamp.plan.optimizing import RULES, Optimized, is_switched_on, optimize
 from pointstamp.plan.recursion import roots_of, structured
-from pointstamp.plan.streams import Input, Lowered, Output, Probed
+from pointstamp.plan.signatures import identify
+from pointstamp.plan.steps import mark_steps
+from pointstamp.plan.streams import Feedback, Input, Lowered, Output, PerEpoch, Probed
 from pointstamp.topology.domain import EPOCHS
 
 _PACKAGE: Final = str(Path(__file__).parent.parent) + "/"
@@ -55,6 +58,18 @@ class Recorded:
     _operator: LogicalOperator
     _physical: Physical
 
+    def named(self, name: str) -> Self:
+        """Give the operator that was written last a name, for errors, drawings and status.
+
+        >>> import pointstamp as ps
+        >>> words = ps.Dataflow("words").stream_input("words", "word string")
+        >>> print(words.count("word").named("word counts"))
+        stream 'word counts'
+
+        """
+        self._physical = self._record.renamed(self._operator, name)
+        return self
+
     def _set(self, record: "FlowRecord", operator: LogicalOperator, physical: Physical) -> None:
         self._record = record
         self._operator = operator
@@ -74,6 +89,8 @@ class FlowRecord:
         self._rewritten: Optimized | None = None
         self.builder = fresh()
         self.is_optimized = is_optimized
+        self._last: tuple[LogicalOperator, list[Physical], Mark] | None = None
+        """The operator that was written last, what it reads, and the plan before it."""
         self.written: list[LogicalOperator] = []
         self.given: list[Output] = []
         """Outputs of plans that were given as logical operators."""
@@ -87,10 +104,27 @@ class FlowRecord:
         with unchecked():
             operator = make()
         known = {each._operator: each._physical for each in parts}
-        physical = lower(operator, [known[each] for each in read_by(operator)], self.builder)
+        values = [known[each] for each in read_by(operator)]
+        self._last = operator, values, self.builder.mark()
+        physical = lower(operator, values, self.builder)
         _settle(operator, getattr(physical, "schema", _NO_COLUMNS), len(self.written))
         self.written.append(operator)
         return operator, physical
+
+    def renamed(self, operator: LogicalOperator, name: str) -> Physical:
+        """Lower the operator that was written last again, under another name."""
+        if not isinstance(name, str):
+            raise FlowError(f"{operator}: a name must be a string, but is {name!r}. Give it a string.")
+        if self._last is None or self._last[0] is not operator:
+            raise FlowError(
+                f"{operator}: named('{name}') comes after other operators were written. Call it where the "
+                "operator is made: stream.filter(...).named('adults')."
+            )
+        _, values, mark = self._last
+        self.builder.undo(mark)
+        for each in (operator, operator.body) if isinstance(operator, PerEpoch) else (operator,):
+            each.__dict__["name"] = name
+        return lower(operator, values, self.builder)
 
     def held(self, given: object) -> Recorded:
         """Return something of a flow as it is, and what was lowered by hand with a record of that."""
@@ -129,8 +163,6 @@ class FlowRecord:
 
     def plan(self) -> Plan:
         """Return the plan that runs: as it was written, or lowered from what rules have made of that."""
-        if not (self.is_optimized and is_switched_on()):
-            return self.builder.plan
         size = len(self.written) + len(self.given)
         if self._planned is None or self._planned[0] != size:
             self._planned = size, self._lowered_again()
@@ -138,13 +170,20 @@ class FlowRecord:
 
     def _lowered_again(self) -> Plan:
         written = self.builder.plan
-        as_it_is = any(isinstance(each, Probed | Lowered) for each in self.written)
         self._rewritten = None
-        if not RULES or written.root is not EPOCHS or as_it_is:
-            return written
-        roots = [*roots_of(structured(self.written).values()), *self.given]
-        made = optimize(roots, RULES)
+        if written.root is not EPOCHS:
+            return written  # no query runs it, so there is no state to be found again
+        stand_ins = structured(self.written)
+        roots = [*roots_of(stand_ins.values()), *self.given]
+        as_it_is = any(isinstance(each, Probed | Lowered) for each in self.written)
+        rules = [] if as_it_is or not (self.is_optimized and is_switched_on()) else RULES
+        made = optimize(roots, rules)
         if all(new is old for new, old in zip(made.roots, roots, strict=True)):
+            scopes = {each.loop: each for each in self.written if isinstance(each, Feedback)}
+            owners = [scopes.get(each, each) for each in self.builder.owners]
+            parts_of = [stand_ins.get(each, each) for each in owners]
+            identify(written.nodes, parts_of, roots)
+            mark_steps(written.nodes, parts_of)
             return written
         self._rewritten = made
         builder = self.fresh()
@@ -152,6 +191,8 @@ class FlowRecord:
         for each in self.written:
             if isinstance(each, Input) and each.input not in builder.plan.named(NodeKind.INPUT):
                 lower(each, [], builder)  # its rows are needless, and arrive
+        identify(builder.plan.nodes, builder.owners, made.roots)
+        mark_steps(builder.plan.nodes, builder.owners)
         for name, node in written.named(NodeKind.INPUT).items():
             builder.plan.named(NodeKind.INPUT)[name].extra_columns = node.extra_columns
         return builder.plan

@@ -244,6 +244,11 @@ def cast_uses_zone(found: pa.DataType, to: pa.DataType) -> bool:
     """Whether a cast depends on the time zone."""
     if found == to:
         return False
+    if types.is_nested(found) and types.is_nested(to) and found.num_fields == to.num_fields:
+        pairs = zip(
+            *([each.field(n).type for n in range(each.num_fields)] for each in (found, to)), strict=True
+        )
+        return any(cast_uses_zone(*pair) for pair in pairs)
     if types.is_nested(found):
         return True
     has_instant = any(types.is_timestamp(each) and each.tz is not None for each in (found, to))

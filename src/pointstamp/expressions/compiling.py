@@ -29,10 +29,12 @@ from pointstamp.expressions import (
     dates,
     hashing,
     higher_order,
+    json_reading,
     json_text,
     months,
     nested,
     numbers,
+    of_groups,
     regular_expressions,
     strings,
     text,
@@ -66,8 +68,20 @@ from pointstamp.expressions.typing import BOOLEAN, common_of_all
 from pointstamp.expressions.zones import time_zone
 from pointstamp.rows.ddl import parse_ddl
 
-del arithmetic, calendar, comparison, dates, hashing, higher_order, json_text, months, nested, numbers
-del regular_expressions, strings, text, tolerant, windows, zoned  # each makes its functions known
+del (
+    arithmetic,
+    calendar,
+    comparison,
+    dates,
+    hashing,
+    higher_order,
+    json_reading,
+    json_text,
+    months,
+    nested,
+    numbers,
+)
+del of_groups, regular_expressions, strings, text, tolerant, windows, zoned  # each makes its functions known
 
 
 @dataclass(frozen=True, slots=True)

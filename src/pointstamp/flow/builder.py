@@ -1,9 +1,10 @@
 """Writing a plan: nodes are added and wired here, and what cannot work is refused where it is written."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from pointstamp.errors import FlowError
 from pointstamp.flow.pact import STAY, Pact
 from pointstamp.flow.plan import InputPort, Node, NodeKind, OutputPort, Plan
 from pointstamp.flow.updates import Passes, Reduces, Replaces
+from pointstamp.operators.spec import spec_of
 from pointstamp.topology.domain import TimeOrder
 from pointstamp.topology.ports import OperatorIndex, SourcePort
 from pointstamp.topology.summary import Summary
@@ -33,6 +35,10 @@ class EventTimeMark:
     """Whether event time passes without it when it has fallen silent."""
 
 
+Mark: TypeAlias = tuple[int, set[Scope], dict[OperatorIndex, EventTimeMark], set[OperatorIndex]]
+"""How far a plan was written at some point."""
+
+
 class PlanBuilder:
     """A plan that is being written; operators get names of their own, so that errors can point at one."""
 
@@ -45,6 +51,19 @@ class PlanBuilder:
         """While a query is written: operators of all tables that it reads; it goes by their watermarks."""
         self.forgets: set[OperatorIndex] = set()
         """The operators that let rows go when their event time is over."""
+        self.owner: Any = None
+        """What is being lowered: the nodes that are added now compute it."""
+        self.owners: list[Any] = []
+        """Of each node what it is a part of, by its number."""
+
+    def mark(self) -> Mark:
+        """Remember how far the plan is written."""
+        return len(self.plan.nodes), set(self._scopes), dict(self.event_times), set(self.forgets)
+
+    def undo(self, mark: Mark) -> None:
+        """Remove everything that was written after a mark."""
+        size, self._scopes, self.event_times, self.forgets = mark
+        del self.plan.nodes[size:]
 
     def add(
         self,
@@ -74,14 +93,24 @@ class PlanBuilder:
             len(scope) if input_rounds is None else input_rounds,
             len(scope) if output_rounds is None else output_rounds,
             summaries,
-            logic,
+            None if logic is None else spec_of(logic),
             in_order=in_order,
             sends=sends,
             delay_epochs=delay_epochs,
             declared=declared,
         )
         self.plan.nodes.append(node)
+        self.owners.append(self.owner)
         return node
+
+    @contextmanager
+    def adding_to(self, owner: Any) -> Iterator[None]:  # noqa: ANN401 - a part of a higher layer
+        """Let the nodes that are added in this block be parts of something."""
+        before, self.owner = self.owner, owner
+        try:
+            yield
+        finally:
+            self.owner = before
 
     def open_scope(self, outside: Scope, name: str) -> Scope:
         """A scope inside another, with a name that no other loop there has."""

@@ -1,8 +1,6 @@
 """Operators of a user's own in a plan: an object with methods, copied for each worker."""
 
-import copy
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +9,7 @@ from pointstamp.errors import FlowError
 from pointstamp.flow.logic import NamedSchemas, OneSchema, OperatorLike
 from pointstamp.flow.outlet import add_operator
 from pointstamp.flow.stream import Stream
+from pointstamp.operators.spec import OperatorSpec, Prototype
 from pointstamp.rows.schema import as_schema
 from pointstamp.state.declared import declares_state
 from pointstamp.topology.summary import Summary, identity
@@ -33,10 +32,9 @@ def add_custom(
     _check_methods(name, logic, schemas)
     given = summaries if summaries is not None else getattr(logic, "summaries", None)
     rounds = len(next(iter(inputs.values())).loops)
-    factory: Callable[[], Any] = logic if isinstance(logic, type) else partial(copy.deepcopy, logic)
     return add_operator(
         name,
-        factory,
+        OperatorSpec(logic) if isinstance(logic, type) else Prototype(logic),
         inputs,
         schemas,
         _numbered(name, given, list(inputs), list(schemas), rounds),

@@ -7,13 +7,12 @@ of names that is joined, has no say in it. A query in SQL has one clock, that of
 wherever in the query something waits for it.
 
 An operator that keeps rows for ever must not stand between a promise and who waits for it, or the promise
-would be of no use: rows of windows that are over are to be forgotten before it (``keep_until``).
+would be of no use: rows of windows that are over are to be forgotten before it (``retain_until``).
 """
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from functools import partial
 from typing import get_args
 
 import pyarrow as pa
@@ -31,6 +30,7 @@ from pointstamp.flow.plan import NodeKind
 from pointstamp.flow.updates import Passes
 from pointstamp.operators.endpoints import Collect
 from pointstamp.operators.event_time import LATEST, Latest, LatestOrSilent
+from pointstamp.operators.spec import spec
 from pointstamp.reduce.aggregate import Aggregate
 from pointstamp.reduce.reductions import WindowedReduce, reduced_schema
 from pointstamp.rows.late import LatePolicy
@@ -66,14 +66,14 @@ def promised(
     plan = InTimePlan(origin, at, kind, length, late)
     seconds = idle_seconds(f"{who}: idle", idle)
     silent = {} if seconds is None else silences(stream, seconds, who)
-    tells = partial(Latest, at) if not silent else partial(LatestOrSilent, at, tuple(silent))
+    tells = spec(Latest, at) if not silent else spec(LatestOrSilent, at, tuple(silent))
     latest = add_operator(f"{name}: latest", tells, {"in": stream, **silent}, {"out": LATEST})[0]
     outputs = {"out": stream.schema}
     if late != "error":
         outputs["late"] = stream.schema if late == "output" else LATE_COUNT
     told = type(stream)(builder, wiring(latest).source, LATEST, (), EVERYWHERE)
     inputs = {"in": stream, BOUND: told}
-    made = add_operator(name, partial(InTime, plan), inputs, outputs, in_order=True, sends=Passes.ROWS)
+    made = add_operator(name, spec(InTime, plan), inputs, outputs, in_order=True, sends=Passes.ROWS)
     index = wiring(made[0]).source.operator
     builder.event_times[index] = EventTimeMark(
         origin, at, kind, length, wiring(latest).source, is_idle=seconds is not None
@@ -89,7 +89,7 @@ def _counted(counts: AnOutlet, name: str) -> AnOutlet:
     """How many they were on all workers together."""
     aggregates = {"rows": Aggregate("sum", "rows")}
     schema = reduced_schema(name, LATE_COUNT, ("stream",), aggregates)
-    logic = partial(WindowedReduce, LATE_COUNT, ("stream",), aggregates)
+    logic = spec(WindowedReduce, LATE_COUNT, ("stream",), aggregates)
     at = wiring(counts)
     by = type(counts)(at.builder, at.source, LATE_COUNT, (), ExchangeBy(("stream",)))
     return add_operator(name, logic, {"in": by}, {"out": schema})[0]
@@ -169,7 +169,7 @@ def check_forgets(stream: AnOutlet, who: str) -> None:
     for name in _keepers_above(builder, wiring(stream).source.operator):
         raise FlowError(
             f"{who} waits for event time to be over, but '{name}' before it would keep all rows for ever. "
-            f"Let rows go before it: table.keep_until('window_end') in front of '{name}'."
+            f"Let rows go before it: table.retain_until('window_end') in front of '{name}'."
         )
 
 

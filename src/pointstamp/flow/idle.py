@@ -12,7 +12,6 @@ who wait: for each of them it has the same event times as they have.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from functools import partial
 
 from pointstamp.errors import FlowError
 from pointstamp.expressions.dates import parse_duration
@@ -23,6 +22,7 @@ from pointstamp.flow.outlet import AnOutlet, wiring
 from pointstamp.flow.pact import EVERYWHERE
 from pointstamp.flow.plan import Node, NodeKind, OutputPort
 from pointstamp.operators.event_time import SILENT, SILENT_PORT
+from pointstamp.operators.spec import spec, spec_of
 from pointstamp.topology.ports import OperatorIndex, SourcePort
 
 
@@ -73,8 +73,7 @@ def judge_together(builder: PlanBuilder, marks: Mapping[OperatorIndex, EventTime
 def _judge_beside(
     builder: PlanBuilder, node: Node, mark: EventTimeMark, others: Sequence[EventTimeMark], who: str
 ) -> None:
-    assert isinstance(node.logic, partial)
-    (plan,) = node.logic.args
+    plan = spec_of(node.logic).parameters["plan"]
     together = {BOUND: mark.lateness}
     for other in others:
         if node.index in above(builder, other.latest.operator):
@@ -87,4 +86,4 @@ def _judge_beside(
         if name not in [port.name for port in node.inputs]:
             node.inputs.append(wired(name, other.latest, EVERYWHERE))
     if together not in plan.together:
-        node.logic = partial(InTime, replace(plan, together=(*plan.together, together)))
+        node.logic = spec(InTime, replace(plan, together=(*plan.together, together)))

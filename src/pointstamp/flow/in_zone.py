@@ -7,7 +7,6 @@ so that a checkpoint knows it: a query that resumes in another zone is rejected.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
-from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -48,11 +47,7 @@ def _parts(value: Any) -> Iterator[Any]:  # noqa: ANN401 - any parameter of an o
         value, str | bytes | int | float | pa.DataType | pa.Schema | pa.Array | pa.RecordBatch | pa.Table
     ):
         return
-    if isinstance(value, partial):
-        yield value.func
-        yield value.args
-        yield value.keywords
-    elif isinstance(value, Mapping):
+    if isinstance(value, Mapping):
         yield from value.values()
     elif isinstance(value, list | tuple | set | frozenset):
         yield from value

@@ -7,7 +7,6 @@ that is read, so whoever wires streams gets streams.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, ClassVar, Self, TypeVar
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from pointstamp.flow.marking import check_plan
 from pointstamp.flow.pact import STAY, Pact, ToEveryWorker
 from pointstamp.flow.plan import InputPort, Node, NodeKind
 from pointstamp.flow.updates import Passes, Reduces, Replaces
+from pointstamp.operators.spec import spec
 from pointstamp.operators.stateless import Concat
 from pointstamp.topology.ports import SourcePort
 from pointstamp.topology.summary import Summary
@@ -99,7 +99,7 @@ def add_operator(
     check_keys_meet(first.builder.plan, name, ports)
     kind = type(next(iter(inputs.values())))
     if in_order and kind._begins_anew:  # noqa: SLF001 - as above
-        logic, in_order = partial(Afresh, logic), False
+        logic, in_order = spec(Afresh, logic), False
     node = first.builder.add(
         NodeKind.OPERATOR,
         name,

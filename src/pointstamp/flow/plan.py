@@ -8,20 +8,30 @@ named outputs with a schema; it stands in a scope, the path of loops around it; 
   way, and the graph of progress tracking has its summary.
 
 From a plan comes the graph of ports that progress tracking works on, with the same numbers of operators.
-The ports of a chain of operators that run as one (``pointstamp.flow.chains``) are one place there.
+The ports of a chain of operators that run as one are one place there.
+
+An operator can run inside of another one's activation if it acts when a batch comes and at no other time,
+sends at the time of that batch and on its only output, and holds nothing afterwards. Its class says so:
+``runs_in_chain = True``. If one operator alone reads what it sends, without an exchange or a door between,
+nothing could happen between the two. So no message is counted there: the operators before an input of
+another one are a chain, a batch that arrives goes through all of them, and the operator that ends the chain
+gets what is left. For progress there is one port, the input of the first of them.
+
+Nothing else of such an operator is lost: it stays in the plan, has its own number, name, rows and errors, and
+whoever asks for the frontier of one of its ports is told that of the chain's port, which is the same.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from pointstamp.errors import FlowError
-from pointstamp.flow.chains import NO_CHAINS, OperatorChains, chains_of
-from pointstamp.flow.pact import STAY, Pact
+from pointstamp.flow.pact import STAY, Pact, StayHere
 from pointstamp.flow.updates import Passes, Reduces, Replaces
+from pointstamp.operators.spec import OperatorSpec, Prototype, spec_of
 from pointstamp.progress.choosing import BroadcastKind
 from pointstamp.rows.epochcolumn import EventEpochs
 from pointstamp.rows.late import LatePolicy
@@ -29,7 +39,7 @@ from pointstamp.rows.undeclared import ExtraColumns
 from pointstamp.state.memory import MemoryLimit
 from pointstamp.topology.domain import EPOCHS, Domain, TimeOrder
 from pointstamp.topology.graph import GraphBuilder, OperatorGraph
-from pointstamp.topology.ports import OperatorIndex, SourcePort, Target
+from pointstamp.topology.ports import OperatorIndex, Port, SourcePort, Target
 from pointstamp.topology.summary import Summary
 
 
@@ -78,6 +88,18 @@ class RoundLimit:
     raises: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a user wrote, of which nodes are parts: for those who draw a flow, and for nothing else."""
+
+    number: int
+    name: str
+    words: str
+    """The operator with its parameters, as ``explain`` has it."""
+    origin: str = ""
+    """The file and line, or the text of the SQL."""
+
+
 @dataclass(slots=True)
 class Node:
     """One operator or door of a plan; changed only while the flow is being written."""
@@ -91,7 +113,7 @@ class Node:
     input_rounds: int = 0
     output_rounds: int = 0
     summaries: Mapping[tuple[int, int], Sequence[Summary]] | None = None
-    logic: Callable[[], Any] | None = None
+    logic: OperatorSpec | Prototype | None = None
     limit: RoundLimit | None = None
     in_order: bool = False
     """Whether it is notified of one time after the other, none before all earlier ones are over."""
@@ -113,8 +135,43 @@ class Node:
     """The time zone that its expressions are evaluated in, if they depend on one and it is known."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Of an output: the settings of the Spark session in which its view was defined, by their names."""
+    identity: str = ""
+    """What its state is saved under and found by, if that is not its name: see ``plan/signatures.py``."""
+    step: Step | None = None
+    """What it is a part of, if that is known."""
     notes: tuple[str, ...] = ()
     """Of an output: what of its view is ignored, or decided here and left open by Spark."""
+
+
+_NEVER: Final = ("on_start", "on_notify", "on_frontier", "on_restore", "save", "restore", "state")
+"""What an operator has that does more than to pass on what comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorChains:
+    """The chains of a plan."""
+
+    before: Mapping[Target, tuple[OperatorIndex, ...]]
+    """By the input of the operator that ends a chain: those that run before it, in order."""
+    runs_at: Mapping[OperatorIndex, Target]
+    """Of each operator that runs inside of another one, that input."""
+    inner: frozenset[Target]
+    """The inputs at which no message arrives, because what is read there is sent inside of a chain."""
+
+    def merged(self) -> dict[Port, Port]:
+        """Of each port that has no place of its own in the graph of progress, the port that stands for it."""
+        found: dict[Port, Port] = {}
+        for end, chain in self.before.items():
+            first = Target(chain[0], 0)
+            found[end] = first
+            for index in chain:
+                found[SourcePort(index, 0)] = first
+                found[Target(index, 0)] = first
+            del found[first]
+        return found
+
+
+NO_CHAINS: Final = OperatorChains({}, {}, frozenset())
 
 
 @dataclass(slots=True)
@@ -173,3 +230,41 @@ class Plan:
             assert source is not None, f"output '{name}' reads nothing"
             schemas[name] = self.nodes[source.operator].outputs[source.port].schema
         return schemas
+
+
+def chains_of(nodes: Sequence[Node]) -> OperatorChains:
+    """The longest chains of these nodes, of which each is at its number."""
+    readers: dict[SourcePort, list[Target]] = {}
+    for node in nodes:
+        for number, port in enumerate(node.inputs):
+            if port.source is not None:
+                readers.setdefault(port.source, []).append(Target(node.index, number))
+    inside = {node.index for node in nodes if _may_run_inside(nodes, node, readers)}
+    before: dict[Target, tuple[OperatorIndex, ...]] = {}
+    for node in nodes:
+        if node.index in inside:
+            continue
+        for number, port in enumerate(node.inputs):
+            chain: list[OperatorIndex] = []
+            source = port.source
+            while source is not None and source.operator in inside:
+                chain.append(source.operator)
+                source = nodes[source.operator].inputs[0].source
+            if chain:
+                before[Target(node.index, number)] = tuple(reversed(chain))
+    runs_at = {index: at for at, chain in before.items() for index in chain}
+    later = [Target(index, 0) for chain in before.values() for index in chain[1:]]
+    return OperatorChains(before, runs_at, frozenset([*before, *later]))
+
+
+def _may_run_inside(nodes: Sequence[Node], node: Node, readers: Mapping[SourcePort, list[Target]]) -> bool:
+    kind = spec_of(node.logic).kind
+    if not getattr(kind, "runs_in_chain", False) or any(hasattr(kind, each) for each in _NEVER):
+        return False
+    if len(node.inputs) != 1 or len(node.outputs) != 1 or node.summaries is not None:
+        return False
+    read_by = readers.get(SourcePort(node.index, 0), [])
+    if len(read_by) != 1 or node.inputs[0].source is None:
+        return False
+    reader = nodes[read_by[0].operator]
+    return not reader.kind.is_door and isinstance(reader.inputs[read_by[0].port].pact, StayHere)

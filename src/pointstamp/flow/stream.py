@@ -16,18 +16,17 @@ What enters is in round 0. What is fed back comes out of the variable one round 
 round: the time outside is complete when every round inside is, and a loop ends when nothing circulates.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import timedelta
-from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, SchemaError
+from pointstamp.expressions.compiling import compile_condition, compile_expression
 from pointstamp.expressions.selecting import (
     chosen,
-    operator_name,
     others,
     selection,
 )
@@ -35,15 +34,16 @@ from pointstamp.expressions.tree import Expression, Value
 from pointstamp.expressions.windows import Span
 from pointstamp.flow.builder import PlanBuilder, Scope
 from pointstamp.flow.event_time import promised
+from pointstamp.flow.marking import check_reduces, check_takes_nothing_back
 from pointstamp.flow.outlet import Outlet, add_door, add_operator, columns_in_words, feed, scope_name, wiring
 from pointstamp.flow.pact import EVERYWHERE, ExchangeBy, ExchangeByFunction, ShardFunction
 from pointstamp.flow.plan import InputPort, Node, NodeKind, RoundLimit
 from pointstamp.flow.probe import Probe
-from pointstamp.flow.reduced import reduced
-from pointstamp.flow.reducing import Reducing, reducing
-from pointstamp.flow.updates import Passes
+from pointstamp.flow.reducing import Reducing
+from pointstamp.flow.updates import Passes, Reduces
 from pointstamp.operators.condition import Condition, checked_condition
 from pointstamp.operators.exploding import Explode, exploding
+from pointstamp.operators.spec import spec
 from pointstamp.operators.stateless import (
     BatchFunction,
     Concat,
@@ -56,7 +56,9 @@ from pointstamp.operators.stateless import (
     Row,
 )
 from pointstamp.operators.windowing import InWindows, windowing
-from pointstamp.reduce.reductions import Aggregation
+from pointstamp.reduce.aggregate import Aggregate, Aggregation, FunctionAggregate
+from pointstamp.reduce.arguments import Arguments
+from pointstamp.reduce.reductions import RunningReduce, WindowedReduce, reduced_schema
 from pointstamp.rows.late import LatePolicy
 from pointstamp.rows.schema import as_schema
 from pointstamp.topology.ports import SourcePort
@@ -98,13 +100,9 @@ class Stream(Outlet):
 
     # Columns by expressions.
 
-    def select(
-        self, *columns: str | Expression, name: str | Expression = "select", **named: Value
-    ) -> "Stream":
+    def select(self, *columns: str | Expression, name: str = "select", **named: Value) -> "Stream":
         """Other columns, by name or by expression: ``select("id", total=ps.col("price") * 2)``."""
-        operator, called = operator_name(name, "select", f"select of {self}")
-        wanted = chosen(f"'{operator}' of {self}", columns, called | named)
-        return self.project(operator, wanted)
+        return self.project(name, chosen(f"'{name}' of {self}", columns, named))
 
     def drop(self, *columns: str) -> "Stream":
         """Without these columns."""
@@ -119,18 +117,18 @@ class Stream(Outlet):
     ) -> "Stream":
         """Send what a function makes of each batch; the schema stays unless another is given."""
         wanted = self.schema if schema is None else as_schema(schema)
-        return self._add(name, partial(MapBatches, function), wanted, Passes.MADE)
+        return self._add(name, spec(MapBatches, function), wanted, Passes.MADE)
 
     def filter(self, condition: Condition, *, name: str = "filter") -> "Stream":
         """Keep the rows for which a condition holds."""
         checked = checked_condition(condition, self.schema, f"'{name}' of {self}")
-        return self._add(name, partial(Filter, checked), self.schema)
+        return self._add(name, spec(Filter, checked), self.schema)
 
     def branch(self, condition: Condition, *, name: str = "branch") -> "tuple[Stream, Stream]":
         """Split into the rows for which a condition holds and the others."""
         checked = checked_condition(condition, self.schema, f"'{name}' of {self}")
         outputs = {"true": self.schema, "false": self.schema}
-        logic = partial(Filter, checked)
+        logic = spec(Filter, checked)
         kept, others = add_operator(name, logic, {"in": self}, outputs, sends=Passes.ROWS)
         return kept, others
 
@@ -147,7 +145,7 @@ class Stream(Outlet):
 
     def inspect(self, function: Callable[[Any, pa.RecordBatch], None], *, name: str = "inspect") -> "Stream":
         """Show each batch with its time to a function; the stream continues unchanged."""
-        return self._add(name, partial(Inspect, function), self.schema)
+        return self._add(name, spec(Inspect, function), self.schema)
 
     def probe(self) -> Probe:
         """A place to ask, while the flow runs, how far this stream has come."""
@@ -158,42 +156,31 @@ class Stream(Outlet):
     ) -> "Stream":
         """One row for each element of a list; the column is then the element."""
         plan = exploding(f"'{name}' of {self}", self.schema, column, position, is_outer=outer)
-        return self._add(name, partial(Explode, plan), plan.schema, Passes.MADE)
+        return self._add(name, spec(Explode, plan), plan.schema, Passes.MADE)
 
     # One row at a time.
 
     def map(self, function: Callable[[Row], Row], schema: str | pa.Schema, *, name: str = "map") -> "Stream":
         """Send the row that a function makes of each row, as dictionaries."""
-        return self._add(name, partial(MapRows, function), as_schema(schema), Passes.MADE)
+        return self._add(name, spec(MapRows, function), as_schema(schema), Passes.MADE)
 
     def flat_map(
         self, function: Callable[[Row], Iterable[Row]], schema: str | pa.Schema, *, name: str = "flat map"
     ) -> "Stream":
         """Send the rows that a function yields for each row, as dictionaries."""
-        return self._add(name, partial(FlatMapRows, function), as_schema(schema), Passes.MADE)
+        return self._add(name, spec(FlatMapRows, function), as_schema(schema), Passes.MADE)
 
     # By key.
 
     def reduce(
         self,
         *keys: str,
-        aggregates: Mapping[str, Aggregation] | Aggregation | None = None,
-        running: bool | Aggregation = False,
-        name: str | Aggregation = "reduce",
-        **named: Aggregation,
+        aggregates: Mapping[str, Aggregation],
+        running: bool = False,
+        name: str = "reduce",
     ) -> "Stream":
         """Aggregate rows per key: in each epoch by itself, or running over all epochs so far."""
-        return self._reduce(
-            keys,
-            reducing(
-                f"reduce of {self}",
-                "reduce",
-                aggregates=aggregates,
-                running=running,
-                name=name,
-                named=named,
-            ),
-        )
+        return self._reduce(keys, Reducing(name, running, dict(aggregates)))
 
     def _reduce(self, keys: tuple[str, ...], asked: Reducing) -> "Stream":
         self.check_columns(asked.name, keys)
@@ -214,7 +201,7 @@ class Stream(Outlet):
     ) -> "Stream":
         """Each row with the windows of event time in which it lies."""
         asked = windowing(f"'{name}' of {self}", self.schema, at, (size, slide, offset), (start, end))
-        return self._add(name, partial(InWindows, asked), asked.schema, Passes.MADE)
+        return self._add(name, spec(InWindows, asked), asked.schema, Passes.MADE)
 
     def event_time(
         self,
@@ -248,7 +235,7 @@ class Stream(Outlet):
     def project(self, name: str, wanted: Mapping[str, Expression]) -> "Stream":
         """Other columns, each an expression."""
         made = selection(f"'{name}' of {self}", self.schema, wanted)
-        return self._add(name, partial(Project, made), made.schema, Passes.MADE)
+        return self._add(name, spec(Project, made), made.schema, Passes.MADE)
 
 
 class Loop:
@@ -324,3 +311,74 @@ class Loop:
                     f"loop '{self.name}': the variable '{node.name}' was never fed. Call "
                     "loop.feedback(variable, stream) inside the loop."
                 )
+
+
+# How a reduction of a stream is built.
+
+ACCUMULATED: Final = ("count", "sum", "min", "max", "mean")
+
+
+def needs_groups(keys: Collection[str], aggregates: Mapping[str, Aggregation]) -> bool:
+    """Whether an epoch is reduced as a table: there is no key, or its rows are looked at together."""
+    return not keys or not all(map(_is_accumulated, aggregates.values()))
+
+
+def reduced(stream: Stream, keys: tuple[str, ...], asked: Reducing) -> Stream:
+    """One row for each key of a time, or of all so far, with aggregates of its rows."""
+    name, who = asked.name, f"'{asked.name}' of {stream}"
+    others = [column for column, each in asked.aggregates.items() if not _is_accumulated(each)]
+    if asked.running and (others or not keys):
+        what = f"'{others[0]}' is {asked.aggregates[others[0]]}" if others else "it has no key column"
+        raise FlowError(
+            f"{who} cannot be running: {what}. A table keeps it up to date, and takes back what it has sent: "
+            "to_table().reduce(...)."
+        )
+    at = wiring(stream)
+    reduces = Reduces(keys, asked.aggregates, asked.running)
+    check_reduces(at.builder.plan, at.source, reduces, who)
+    if asked.running:
+        check_takes_nothing_back(at.builder.plan, at.source, who)
+    arguments, aggregates = Arguments(keys), asked.aggregates
+    if not all(_is_plain(each) for each in aggregates.values()):
+        aggregates = {
+            column: _lowered(f"{who}, '{column}'", stream, each, arguments)
+            for column, each in aggregates.items()
+        }
+        columns = [each.alias(column) for column, each in arguments.columns.items()]
+        stream = stream.select(*columns, name=f"{name}: arguments")
+    schema = reduced_schema(who, stream.schema, keys, aggregates)
+    logic = RunningReduce if asked.running else WindowedReduce
+    return add_operator(
+        name,
+        spec(logic, stream.schema, keys, aggregates),
+        {"in": stream.exchange(*keys)},
+        {"out": schema},
+        in_order=asked.running,
+        sends=reduces,
+    )[0]
+
+
+def _is_accumulated(aggregate: Aggregation) -> bool:
+    if isinstance(aggregate, FunctionAggregate):
+        return False
+    return not isinstance(aggregate, Aggregate) or aggregate.kind in ACCUMULATED
+
+
+def _is_plain(aggregate: Aggregation) -> bool:
+    """Whether an aggregate looks at a column as it is, in all rows."""
+    return not isinstance(aggregate, Aggregate) or (
+        aggregate.where is None and not isinstance(aggregate.column, Expression)
+    )
+
+
+def _lowered(who: str, stream: Stream, aggregate: Aggregation, arguments: Arguments) -> Aggregation:
+    """The same aggregate of a column that the arguments have."""
+    if not isinstance(aggregate, Aggregate):
+        assert not isinstance(aggregate, FunctionAggregate)
+        arguments.named(aggregate.column)
+        return aggregate
+    if aggregate.where is not None:
+        compile_condition(aggregate.where, stream.schema, f"{who}, where=")
+    if isinstance(aggregate.column, Expression):
+        compile_expression(aggregate.column, stream.schema, who)
+    return Aggregate(aggregate.kind, arguments.of(aggregate.column, aggregate.where))

@@ -13,16 +13,18 @@ from pointstamp.journal.saved_part import PartSaved
 from pointstamp.sinks.port import Staged
 from pointstamp.sources.port import Unit
 
-LAYOUT: Final = 1
+LAYOUT: Final = 2
 """The layout of ``FlowShape``; an entry of an older version has none."""
 
 
 class OperatorShape(msgspec.Struct, frozen=True):
     """One operator or door of a flow: what it was given and what it reads, by name, as canonical text.
 
+    ``name`` is its kind and what it is called; nothing is found by it. What it reads is told by place.
     ``functions`` has a digest for each function or object of the user, in the order of the parameters.
     """
 
+    name: str
     parameters: dict[str, str]
     functions: list[str] = []
 
@@ -47,9 +49,9 @@ class FlowShape(msgspec.Struct, frozen=True, tag=True):
 class Ticked(msgspec.Struct, frozen=True, tag=True):
     """Tick ``number`` takes these units, by input; after it nothing comes before epoch ``complete_to``.
 
-    ``final`` says that no tick will follow: every source has come to its end. ``promised`` says of inputs
-    with an epoch column before which epoch rows in these units are late, where that is not ``open_from``.
-    ``silent`` are the inputs from which nothing has come for longer than they may be silent.
+    ``emit_on_close`` says that no tick will follow: every source has come to its end. ``promised`` says of
+    inputs with an epoch column before which epoch rows in these units are late, where that is not
+    ``open_from``. ``silent`` are the inputs from which nothing has come for longer than they may be silent.
     """
 
     number: int

@@ -152,11 +152,16 @@ def _unsealed(content: bytes, part: PartSaved, query: str) -> bytes:
 
 
 def restored_from(
-    chain: Sequence[Sequence[SavedPart]], worker: int, workers: int, dealers: Dealers | None = None
+    chain: Sequence[Sequence[SavedPart]],
+    worker: int,
+    workers: int,
+    dealers: Dealers | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> Restored:
     """The state that a worker resumes from: a complete snapshot and later increments, in order.
 
     ``dealers`` says which worker owns the rows of a place; without one, the hash of their keys does.
+    ``names`` says how an error calls the operator of a place, if not by that.
     """
     latest = chain[-1]
     same = all(part.workers == workers for link in chain for part in link)
@@ -164,7 +169,15 @@ def restored_from(
     return Restored(
         latest[0].epoch,
         {
-            place: _restored(place, chain, worker, workers, (dealers or {}).get(place), is_same=same)
+            place: _restored(
+                place,
+                chain,
+                worker,
+                workers,
+                (dealers or {}).get(place),
+                (names or {}).get(place, place),
+                is_same=same,
+            )
             for place in sorted(places)
         },
     )
@@ -181,6 +194,7 @@ def _restored(
     worker: int,
     workers: int,
     dealer: Dealer | None,
+    who: str,
     *,
     is_same: bool,
 ) -> RestoredInstance:
@@ -196,7 +210,7 @@ def _restored(
         for batch in _table(each.rows).combine_chunks().to_batches()
     ]
     return RestoredInstance(
-        _tables(place, chain, worker, workers, dealer, is_same=is_same),
+        _tables(place, chain, worker, workers, dealer, who, is_same=is_same),
         held if is_same else list(dict.fromkeys(held)),
         awaited if is_same else list(dict.fromkeys(awaited)),
         ahead,
@@ -211,6 +225,7 @@ def _tables(
     worker: int,
     workers: int,
     dealer: Dealer | None,
+    who: str,
     *,
     is_same: bool,
 ) -> Mapping[str, pa.Table]:
@@ -223,11 +238,11 @@ def _tables(
             for name, saved in instance.pieces.items() if instance is not None else ():
                 piece = Piece(_table(saved.rows), saved.keys, saved.identity, saved.is_whole, saved.adds_up)
                 pieces.setdefault(name, {}).setdefault(part.worker, []).append(piece)
-    return {name: _rows(place, name, by, worker, workers, dealer, is_same) for name, by in pieces.items()}
+    return {name: _rows(who, name, by, worker, workers, dealer, is_same) for name, by in pieces.items()}
 
 
 def _rows(
-    place: str,
+    who: str,
     name: str,
     pieces: Mapping[int, Sequence[Piece]],
     worker: int,
@@ -244,7 +259,7 @@ def _rows(
         savers = [saver for saver, table in zip(pieces, tables, strict=True) if table.num_rows]
         if savers:
             raise RecoveryError(
-                f"{place} has the state '{name}', which has no keys and was saved by worker "
+                f"{who} has the state '{name}', which has no keys and was saved by worker "
                 f"{', '.join(map(str, savers))} of a different number of workers; its owner among "
                 f"{workers} workers is unknown. Start with as many workers as before, or declare keys for "
                 "it."
@@ -254,7 +269,7 @@ def _rows(
     if not keys:
         return table
     if dealer is not None:
-        return dealer.owned(table, keys, worker, workers, f"{place} has the state '{name}', which")
+        return dealer.owned(table, keys, worker, workers, f"{who} has the state '{name}', which")
     return owned(table, keys, worker, workers)
 
 

@@ -1,10 +1,12 @@
 """The shape of a flow, compared before a query resumes.
 
-State is found again by the place of its operator, that is by kind and name, and positions by the name of an
-input. So a checkpoint belongs to one plan and one set of sources: with another one, state would be read as
-something that it is not. The shape holds every operator and door with every parameter, who reads whom, and
-the identity of each source, as canonical text (``pointstamp.plan.canonical``). A difference is an error
-that names it, before anything is written.
+State is found again by the place of its operator: the signature of the logical operator that it is a part of
+(``pointstamp.plan.signatures``), whatever the operator is called and wherever it was written; and positions
+by the name of an input. The shape holds every operator and door by place, with every parameter as canonical
+text (``pointstamp.plan.canonical``), who reads whom, and the identity of each source. So state cannot be read
+as something that it is not: an operator with another signature is another operator, and one with the same
+signature and other parameters is rejected, too. A difference is an error that names it, before anything is
+written.
 
 ``accept_changes=True`` accepts two differences, and no others:
 
@@ -16,11 +18,11 @@ Besides, late rows that were an error may be dropped from now on: up to here the
 """
 
 import platform
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
-from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -29,11 +31,11 @@ from msgspec.structs import replace
 from pointstamp.errors import RecoveryError
 from pointstamp.flow.plan import Node, NodeKind, Plan
 from pointstamp.journal.history import LAYOUT, FlowShape, OperatorShape
+from pointstamp.operators.spec import OperatorSpec, Prototype, spec_of
 from pointstamp.plan.canonical import (
     USER_CODE,
     Canonical,
     declared_state,
-    logic_of,
     readable,
     schema_text,
 )
@@ -48,11 +50,13 @@ _DIFFERENCES_MAX: Final = 4
 _DEPTH_MAX: Final = 4
 _RECURSION_MAX: Final = 20_000
 _TOLD_APART: Final = (
-    *("index", "name", "kind", "inputs", "outputs", "logic"),
-    *("idle_seconds", "extra_columns", "notes"),
+    *("index", "name", "kind", "scope", "inputs", "outputs", "logic", "identity"),
+    *("idle_seconds", "extra_columns", "notes", "step"),
     "settings",
 )
 """Fields of a node that are compared in another way; those of the second line may change freely."""
+_SIGNED: Final = re.compile(r"\w+ [0-9a-f]{32}\.\d+")
+"""A place that has a signature in it."""
 _NEW_PLACE: Final = "start with a new checkpoint and a new output"
 
 
@@ -119,7 +123,7 @@ def check_shape(
     said = "; ".join(what[:_DIFFERENCES_MAX]) + (f"; and {more} more differences" if more > 0 else "")
     raise RecoveryError(
         f"flow '{now.name}': the checkpoint belongs to another flow: {said}. "
-        f"{_other_versions(before, now, has_functions=bool(accepted))}{_way_out(wrong)}"
+        f"{_other_versions(before, now, has_functions=bool(accepted))}{_way_out(before, now, wrong)}"
     )
 
 
@@ -160,8 +164,8 @@ def _deep_recursion() -> Iterator[None]:
 
 def operator_shape(plan: Plan, node: Node, epochs: EpochColumn | None = None) -> OperatorShape:
     """Return the shape of one node of a plan."""
-    words = Canonical(partial(_edge, plan))
-    parameters: dict[str, str] = {}
+    words = Canonical(lambda source: _edge(plan, source))
+    parameters: dict[str, str] = {"loops": str(len(node.scope))} if node.scope else {}
     for port in node.inputs:
         source = "nothing" if port.source is None else _edge(plan, port.source)
         pact = words.text(port.pact)
@@ -169,7 +173,7 @@ def operator_shape(plan: Plan, node: Node, epochs: EpochColumn | None = None) ->
     for output in node.outputs:
         parameters[f"columns of '{output.name}'"] = schema_text(output.schema)
     if node.logic is not None:
-        parameters.update(_logic(words, node.logic))
+        parameters.update(_logic(words, spec_of(node.logic)))
     for each in fields(node):
         value = getattr(node, each.name)
         if each.name not in _TOLD_APART and value:
@@ -177,7 +181,7 @@ def operator_shape(plan: Plan, node: Node, epochs: EpochColumn | None = None) ->
     parameters.update({f"setting {name}": value for name, value in node.settings.items()})
     if epochs is not None:
         parameters["epoch"] = words.text(epochs)
-    return OperatorShape(parameters, words.functions)
+    return OperatorShape(f"{node.kind.value} {node.name}", parameters, words.functions)
 
 
 def _edge(plan: Plan, source: SourcePort) -> str:
@@ -190,18 +194,16 @@ def _edge(plan: Plan, source: SourcePort) -> str:
     return place_of(node) if len(node.outputs) == 1 else f"{place_of(node)}, output '{name}'"
 
 
-def _logic(words: Canonical, made: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - whatever makes it
-    logic = logic_of(made)
-    if isinstance(logic, partial):
-        yield "operator", words.text(logic.func)
-        yield from _flat(words, "", logic, 0)
-        return
-    if words.fields_of(logic) is None:
-        yield "operator", words.text(logic)
+def _logic(words: Canonical, made: OperatorSpec | Prototype) -> Iterator[tuple[str, str]]:
+    own = made.prototype if isinstance(made, Prototype) else made.kind
+    if words.fields_of(own) is None:
+        yield "operator", words.text(own)
     else:
-        yield "operator", words.text(type(logic))
-        yield from _flat(words, "", logic, 0)
-    yield from ((f"state '{name}'", way) for name, way in declared_state(logic).items())
+        yield "operator", words.text(type(own))
+        yield from _flat(words, "", own, 0)
+    for name, value in made.parameters.items():
+        yield from _flat(words, name, value, 1)
+    yield from ((f"state '{name}'", way) for name, way in declared_state(own).items())
 
 
 def _flat(words: Canonical, name: str, value: Any, depth: int) -> Iterator[tuple[str, str]]:  # noqa: ANN401
@@ -211,7 +213,7 @@ def _flat(words: Canonical, name: str, value: Any, depth: int) -> Iterator[tuple
         yield name, words.text(value)
         return
     if name:
-        yield name, words.text(value.func) if isinstance(value, partial) else type(value).__name__
+        yield name, words.head(value)
     for part, each in parts:
         if each is not None:
             yield from _flat(words, f"{name}.{part}" if name else part, each, depth + 1)
@@ -247,21 +249,61 @@ def _check_sources(before: FlowShape, now: FlowShape, moved_from: Mapping[str, s
 
 
 def _differences(before: FlowShape, now: FlowShape) -> Iterator[str]:
-    """Yield what is never accepted."""
+    """Yield what is never accepted.
+
+    An operator that only reads something else than before is not listed if what it reads is.
+    """
+    gone = {each.name: each for place, each in before.operators.items() if place not in now.operators}
+    said: list[str] = []
+    new: list[str] = []
+    others: list[str] = []
     for place, operator in now.operators.items():
         stored = before.operators.get(place)
-        if stored is not None:
-            yield from _parameters(place, stored.parameters, operator.parameters)
-    yield from (f"{place} is new" for place in now.operators if place not in before.operators)
+        compared = stored or gone.get(operator.name)
+        if compared is None:
+            new.append(f"{operator.name} is new")
+            continue
+        said += _parameters(before, compared, now, operator)
+        if stored is None or not _is_same(stored, operator):
+            others.append(f"{operator.name} computes something else")
+    yield from [*said, *new] or others
     yield from _orphans(before, now)
     inputs = _places(now, NodeKind.INPUT)
     yield from (f"input {name} is missing" for name in _places(before, NodeKind.INPUT) if name not in inputs)
 
 
+def _is_same(before: OperatorShape, now: OperatorShape) -> bool:
+    names = {*before.parameters, *now.parameters}
+    return all(
+        before.parameters.get(name) == now.parameters.get(name)
+        or _is_first_late(name, before.parameters.get(name))
+        for name in names
+    )
+
+
+def _changed(before: FlowShape, now: FlowShape) -> set[str]:
+    """Return the names of operators of which the new flow has another one."""
+    names = {each.name for place, each in now.operators.items() if place not in before.operators}
+    return {each.name for place, each in before.operators.items() if place not in now.operators} & names
+
+
 def _orphans(before: FlowShape, now: FlowShape) -> Iterator[str]:
     """Yield operators that share a table with one that is missing, in whose state it was saved."""
-    owners: dict[frozenset[tuple[str, str]], str] = {}
-    for place, operator in before.operators.items():
+    for table, places in _sharing(before).items():
+        owner = before.operators[places[0]]
+        left = [place for place in places if place in now.operators]
+        if left and places[0] not in now.operators:
+            name = before.operators[left[0]].name
+            yield f"{owner.name} is missing, in whose state the table of {name} was saved"
+        elif left and _sharing(now).get(table, left)[0] != places[0]:
+            other = now.operators[_sharing(now)[table][0]].name
+            yield f"{owner.name} was written before {other}, and the table that they share is in its state"
+
+
+def _sharing(shape: FlowShape) -> dict[frozenset[tuple[str, str]], list[str]]:
+    """Return the places of the operators that keep each table together, the one that saves it first."""
+    found: dict[frozenset[tuple[str, str]], list[str]] = {}
+    for place, operator in shape.operators.items():
         tables: dict[str, set[tuple[str, str]]] = {}
         for name, text in operator.parameters.items():
             kind, _, part = name.partition(".")
@@ -269,20 +311,39 @@ def _orphans(before: FlowShape, now: FlowShape) -> Iterator[str]:
                 table, _, what = part.partition(".")
                 tables.setdefault(table, set()).add((what, text))
         for kept in tables.values():
-            owner = owners.setdefault(frozenset(kept), place)
-            if owner not in now.operators and place in now.operators:
-                yield f"{owner} is missing, in whose state the table of {place} was saved"
+            found.setdefault(frozenset(kept), []).append(place)
+    return found
 
 
-def _parameters(place: str, before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
-    for name in dict.fromkeys([*before, *now]):
-        old, new = before.get(name), now.get(name)
+def _parameters(
+    flow_before: FlowShape, before: OperatorShape, flow_now: FlowShape, now: OperatorShape
+) -> Iterator[str]:
+    """Yield the parameters in which two operators differ; what they read counts by its name.
+
+    What was there before is called as it was, so that two operators of one name are told apart.
+    """
+    for name in dict.fromkeys([*before.parameters, *now.parameters]):
+        old, new = before.parameters.get(name), now.parameters.get(name)
         if old == new or _is_first_late(name, old):
             continue
-        shown = [readable(each) if each is not None else "not set" for each in (old, new)]
+        known = {**flow_now.operators, **flow_before.operators}
+        named = ["not set" if each is None else _with_names(known, each) for each in (old, new)]
+        if named[0] == named[1]:
+            continue
+        shown = [readable(each) for each in named]
         if shown[0] == shown[1]:
             shown = [str(old), str(new)]
-        yield f"{place}: {name} was {shown[0]}, is {shown[1]}"
+        yield f"{now.name}: {name} was {shown[0]}, is {shown[1]}"
+
+
+def _with_names(operators: Mapping[str, OperatorShape], text: str) -> str:
+    """Return a text with names in place of signatures."""
+
+    def name(found: re.Match[str]) -> str:
+        operator = operators.get(found[0])
+        return found[0] if operator is None else operator.name
+
+    return _SIGNED.sub(name, text)
 
 
 def _is_first_late(name: str, old: str | None) -> bool:
@@ -294,10 +355,12 @@ def _acceptable(before: FlowShape, now: FlowShape) -> Iterator[str]:
     for place, operator in now.operators.items():
         stored = before.operators.get(place)
         if stored is not None and stored.functions != operator.functions:
-            yield f"{place}: {USER_CODE} or a value that it captures has changed"
-    for place in before.operators:
-        if place not in now.operators and not place.startswith(f"{NodeKind.INPUT.value} "):
-            yield f"{place} is missing"
+            yield f"{operator.name}: {USER_CODE} or a value that it captures has changed"
+    changed = _changed(before, now)
+    for place, operator in before.operators.items():
+        is_input = place.startswith(f"{NodeKind.INPUT.value} ")
+        if place not in now.operators and not is_input and operator.name not in changed:
+            yield f"{operator.name} is missing"
 
 
 def _other_versions(before: FlowShape, now: FlowShape, *, has_functions: bool) -> str:
@@ -312,7 +375,14 @@ def _other_versions(before: FlowShape, now: FlowShape, *, has_functions: bool) -
     return said
 
 
-def _way_out(wrong: list[str]) -> str:
+def _way_out(before: FlowShape, now: FlowShape, wrong: list[str]) -> str:
+    outputs = _places(now, NodeKind.OUTPUT)
+    dropped = [each for each in _places(before, NodeKind.OUTPUT) if each not in outputs]
+    if wrong and dropped:
+        return (
+            f"If only output '{dropped[0]}' was dropped, others shared state with it that would be "
+            f"another one without it: restore the output, or {_NEW_PLACE}."
+        )
     if wrong:
         return f"Resume with the flow that wrote the checkpoint, or {_NEW_PLACE}."
     return (

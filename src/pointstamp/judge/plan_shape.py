@@ -8,7 +8,7 @@ again, by what the papers say of doors: enter appends a round, leave drops it, f
 
 Only the numbers of a user's summary are read; its own arithmetic is not used.
 
-Operators that run inside of another one (``pointstamp.flow.chains``) have no ports of their own: the input of
+Operators that run inside of another one (``pointstamp.flow.plan``) have no ports of their own: the input of
 the first of a chain is one of the operator that ends it, and the others count nothing. That they leave times
 alone is looked up in what was written, too.
 """

@@ -5,29 +5,25 @@ any type with equality (``pointstamp.keyed.codec`` says what equal means); null 
 
 A single column of integers, dates, times, booleans or floats is looked up exactly by its 64 bits. All other
 keys are looked up by a 64-bit hash, and every hit is compared with the stored key: two keys with one hash
-stay two keys. No Python runs per row.
+stay two keys. No Python runs per row, but for such two.
 
 Invariant: ``keys(slots(batch))`` are the keys of the batch, and different keys have different slots.
 """
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pointstamp.arrow.columns import equal_rows
+from pointstamp.arrow.slots import SlotTable
 from pointstamp.keyed.codec import codec_of
-from pointstamp.keyed.columns import KeyColumn, WordColumn, column_of, words_of
-from pointstamp.keyed.table import UNKNOWN, HashTable, IntegerTable, Slots, Words
+from pointstamp.keyed.columns import KeyColumn, WordColumn, column_of, valid_of, words_of
+from pointstamp.keyed.table import UNKNOWN, Slots
 from pointstamp.rows.hashing import fold_columns, hash_array
 from pointstamp.rows.mixing import Hashes
-
-# To find the distinct keys of a batch first wins where it is large enough to repeat them.
-_DISTINCT_ROWS_MIN: Final = 8_192
-_FIRST_ROWS: Final = 131_072
-"""Of a large batch of integers so many rows are looked up first, and then larger and larger slices."""
-_SLICE_ROWS_MAX: Final = 1_048_576
 
 
 class KeyIndex:
@@ -47,7 +43,7 @@ class KeyIndex:
         self._columns = [column_of(codec.coded) for codec in self._codecs]
         first = self._columns[0]
         self._lookup: _Lookup = (
-            _IntegerLookup(first)
+            _IntegerLookup()
             if len(self._columns) == 1 and isinstance(first, WordColumn)
             else _HashLookup(self._columns)
         )
@@ -58,42 +54,17 @@ class KeyIndex:
 
     def slots(self, batch: pa.RecordBatch) -> Slots:
         """The slot of each row's key; a key that was not known gets the next one."""
-        coded, rows = self._coded(batch, inserts=True), batch.num_rows
-        if rows <= _FIRST_ROWS or not isinstance(self._lookup, _IntegerLookup):
-            return self._slots(coded)
-        # Whether looking up every row is cheap is known when some keys are, and of later slices nearly all.
-        found, start = [self._slots([column.slice(0, _FIRST_ROWS) for column in coded])], _FIRST_ROWS
-        while start < rows:
-            size = min(start, _SLICE_ROWS_MAX) if self._lookup.is_cheap else rows - start
-            found.append(self._slots([column.slice(start, size) for column in coded]))
-            start += size
-        return np.concatenate(found)
-
-    def _slots(self, coded: list[pa.Array]) -> Slots:
-        if self._is_reduced_first(coded):
-            coded, codes = distinct_rows(coded)
-            slots = self._lookup.find(coded)
-            unknown = np.flatnonzero(slots < 0)
-            slots[unknown] = self._append([column.take(pa.array(unknown)) for column in coded])
-            return slots[codes]
-        slots = self._lookup.find(coded)
-        (unknown,) = (slots < 0).nonzero()
-        if len(unknown):
-            new = coded if len(unknown) == len(slots) else [each.take(pa.array(unknown)) for each in coded]
-            if len(unknown) == 1:
-                slots[unknown] = self._append(new)
-            else:
-                new, codes = distinct_rows(new)
-                slots[unknown] = self._append(new)[codes]
+        coded = self._coded(batch, inserts=True)
+        slots, new = self._lookup.number(coded, self._count)
+        if len(new):
+            self._count += len(new)
+            for column, values in zip(self._columns, coded, strict=True):
+                column.append(values if len(new) == len(values) else values.take(pa.array(new)))
         return slots
 
     def find(self, batch: pa.RecordBatch) -> Slots:
         """The slot of each row's key, or -1 where it is not known."""
-        coded = self._coded(batch, inserts=False)
-        if self._is_reduced_first(coded):
-            coded, codes = distinct_rows(coded)
-            return self._lookup.find(coded)[codes]
-        return self._lookup.find(coded)
+        return self._lookup.find(self._coded(batch, inserts=False))
 
     def keys(self, slots: Slots) -> pa.RecordBatch:
         """The keys of these slots, in this order."""
@@ -108,91 +79,82 @@ class KeyIndex:
         named = zip(self._codecs, self._schema.names, strict=True)
         return [codec.encode(batch.column(name), inserts=inserts) for codec, name in named]
 
-    def _is_reduced_first(self, coded: list[pa.Array]) -> bool:
-        return len(coded[0]) >= _DISTINCT_ROWS_MIN and not self._lookup.is_cheap
-
-    def _append(self, coded: list[pa.Array]) -> Slots:
-        """Give the next slots to keys that are distinct and not known."""
-        first, self._count = self._count, self._count + len(coded[0])
-        slots = np.arange(first, self._count)
-        self._lookup.place(coded, slots)
-        for column, values in zip(self._columns, coded, strict=True):
-            column.append(values)
-        return slots
-
 
 class _Lookup(Protocol):
     """How coded keys are looked up."""
-
-    @property
-    def is_cheap(self) -> bool:
-        """Whether looking up every row costs less than finding the distinct ones."""
-        ...
 
     def find(self, coded: list[pa.Array]) -> Slots:
         """The slot of each row, or -1."""
         ...
 
-    def place(self, coded: list[pa.Array], slots: Slots) -> None:
-        """Enter distinct keys that are not known, before they are appended to the columns."""
+    def number(self, coded: list[pa.Array], count: int) -> tuple[Slots, Slots]:
+        """The slot of each row, of new keys from ``count`` on; and the first row of each new key, in order.
+
+        New keys are to be appended to the columns before the next call.
+        """
         ...
 
 
 class _IntegerLookup:
     """Keys that are one 64-bit integer or null."""
 
-    def __init__(self, column: WordColumn) -> None:
-        self._column = column
-        self._table = IntegerTable()
+    def __init__(self) -> None:
+        self._table = SlotTable()
         self._null_slot = UNKNOWN
 
-    @property
-    def is_cheap(self) -> bool:
-        return self._table.is_direct
-
     def find(self, coded: list[pa.Array]) -> Slots:
-        slots = self._table.find(words_of(coded[0]))
+        slots = self._table.find(words_of(coded[0]), True)
         if coded[0].null_count:
-            slots[coded[0].is_null().to_numpy(zero_copy_only=False)] = self._null_slot
+            slots[~valid_of(coded[0])] = self._null_slot
         return slots
 
-    def place(self, coded: list[pa.Array], slots: Slots) -> None:
-        if coded[0].null_count:
-            is_null = coded[0].is_null().to_numpy(zero_copy_only=False)
-            self._null_slot = int(slots[is_null][0])
-            slots = slots[~is_null]
-        self._table.place(coded[0].drop_null().to_numpy(), slots, self._known)
-
-    def _known(self) -> tuple[Words, Slots]:
-        slots = np.flatnonzero(self._column.valid)
-        return self._column.words[slots], slots
+    def number(self, coded: list[pa.Array], count: int) -> tuple[Slots, Slots]:
+        (column,) = coded
+        valid = valid_of(column) if column.null_count else None
+        slots, new = self._table.number(words_of(column), True, valid, self._null_slot, count)
+        if valid is not None and self._null_slot == UNKNOWN:
+            self._null_slot = int(slots[(~valid).argmax()])
+        return slots, new
 
 
 class _HashLookup:
     """Keys that are looked up by hash and compared: bytes, or several columns."""
 
-    is_cheap = False
-
     def __init__(self, columns: Sequence[KeyColumn]) -> None:
         self._columns = columns
-        self._table = HashTable()
+        self._table = SlotTable()
 
     def find(self, coded: list[pa.Array]) -> Slots:
+        return self._find(coded, _hashes(coded))
+
+    def number(self, coded: list[pa.Array], count: int) -> tuple[Slots, Slots]:
         hashes = _hashes(coded)
-        slots = self._table.find(hashes)
+        slots = self._find(coded, hashes)
+        unknown = np.flatnonzero(slots < 0)
+        if not len(unknown):
+            return slots, unknown
+        codes, firsts = _distinct(coded, hashes, unknown)
+        slots[unknown] = codes + count
+        new = unknown[firsts]
+        self._table.enter(hashes[new], count)
+        return slots, new
+
+    def _find(self, coded: list[pa.Array], hashes: Hashes) -> Slots:
+        slots = self._table.find(hashes, False)
         (hits,) = (slots >= 0).nonzero()
-        if not len(hits):
-            return slots
-        # Nearly always the first key with this hash is the same key, and then they are compared once.
-        others = hits[~self._same(coded, hits, slots[hits])]
-        if len(others):
-            slots[others] = self._table.find(
-                hashes[others], lambda rows, candidates: self._same(coded, others[rows], candidates)
-            )
+        if len(hits):
+            # Nearly always the first key with this hash is the same key.
+            for row in hits[~self._same(coded, hits, slots[hits])].tolist():
+                slots[row] = self._among(self._table.candidates(int(hashes[row])), coded, row)
         return slots
 
-    def place(self, coded: list[pa.Array], slots: Slots) -> None:
-        self._table.place(_hashes(coded), slots)
+    def _among(self, candidates: list[int], coded: list[pa.Array], row: int) -> int:
+        """Which of these slots has the key of a row, or -1."""
+        one = [column.slice(row, 1) for column in coded]
+        for slot in candidates:
+            if self._same(one, np.zeros(1, np.intp), np.array([slot])).all():
+                return slot
+        return UNKNOWN
 
     def _same(self, coded: list[pa.Array], rows: Slots, slots: Slots) -> npt.NDArray[np.bool_]:
         same = np.ones(len(rows), np.bool_)
@@ -201,20 +163,29 @@ class _HashLookup:
         return same
 
 
-def distinct_rows(coded: list[pa.Array]) -> tuple[list[pa.Array], npt.NDArray[np.int32]]:
-    """The distinct rows in the order in which they first come, and which of them each row is."""
-    first = coded[0].dictionary_encode(null_encoding="encode")
-    codes = first.indices.to_numpy()
-    if len(coded) == 1:
-        return [first.dictionary], codes
-    for column in coded[1:]:
-        encoded = column.dictionary_encode(null_encoding="encode")
-        pairs = codes * np.int64(len(encoded.dictionary)) + encoded.indices.to_numpy()
-        # Numbered again after each column, so that the next product stays below 2^63.
-        codes = pa.array(pairs).dictionary_encode().indices.to_numpy()
-    rows = np.empty(int(codes.max(initial=-1)) + 1, np.intp)
-    rows[codes[::-1]] = np.arange(len(codes))[::-1]
-    return [column.take(pa.array(rows)) for column in coded], codes
+def _distinct(coded: list[pa.Array], hashes: Hashes, rows: Slots) -> tuple[Slots, Slots]:
+    """Of some rows of a batch which distinct one each is, as they come, and which rows are first."""
+    codes, firsts = SlotTable().number(hashes[rows], False, None, UNKNOWN, 0)
+    if len(firsts) < len(rows):
+        own = rows[firsts[codes]]
+        for values in coded:
+            same = equal_rows(values, rows, values, own)
+            assert same is not None, "coded values are integers or bytes"
+            if not same.all():  # two keys of the batch have one hash
+                return _distinct_by_value(coded, rows)
+    return codes, firsts
+
+
+def _distinct_by_value(coded: list[pa.Array], rows: Slots) -> tuple[Slots, Slots]:
+    numbers: dict[tuple[object, ...], int] = {}
+    firsts: list[int] = []
+    values = [column.take(pa.array(rows)).to_pylist() for column in coded]
+    codes = np.empty(len(rows), np.intp)
+    for row, key in enumerate(zip(*values, strict=True)):
+        codes[row] = numbers.setdefault(key, len(numbers))
+        if codes[row] == len(firsts):
+            firsts.append(row)
+    return codes, np.array(firsts, np.intp)
 
 
 def _hashes(coded: list[pa.Array]) -> Hashes:

@@ -6,6 +6,7 @@
         -> ``properties``: what is true of the tables of operators
         -> ``optimizing``: rules, one per file of ``rules``
         -> ``lowering``: logical operators to physical ones; the only place that chooses an algorithm
+        -> ``signatures``, ``steps``: which state a physical operator finds again, and what it is a part of
 
 ``logical`` checks schemas and types once. ``lowering`` builds a flow from logical operators, with the loops
 that their recursions need.

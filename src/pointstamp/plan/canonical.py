@@ -15,7 +15,6 @@ generically, and a value of this package that cannot be walked is an error.
 Invariant: no text depends on an address in memory, on the order of a set, or on where a file lies.
 """
 
-import copy
 import dis
 import enum
 import pickle
@@ -41,6 +40,7 @@ import pyarrow.compute as pc
 from pointstamp.errors import FlowError
 from pointstamp.expressions.compiling import Compiled
 from pointstamp.expressions.tree import Expression
+from pointstamp.operators.spec import Label
 from pointstamp.state.saved import Saving
 from pointstamp.topology.ports import SourcePort
 
@@ -148,6 +148,10 @@ class Canonical:
             return iter(self._attributes(value))
         return None
 
+    def head(self, value: Any) -> str:  # noqa: ANN401 - a value that has fields
+        """Return what a value is, without its named parts."""
+        return self.text(value.func) if isinstance(value, partial) else type(value).__name__
+
     def users(self, value: Any) -> str:  # noqa: ANN401 - a function, a class or an object
         """Collect a user's function, class or object."""
         self.functions.append(digest_of(_UserCode(self._edge).whole(value)))
@@ -163,6 +167,8 @@ class Canonical:
             return f"{type(value).__name__}.{value.name}"
         if isinstance(value, SourcePort):
             return self._edge(value)
+        if isinstance(value, Label):
+            return "a name"
         if type(value) in _PLAIN:
             return short(repr(value))
         if isinstance(value, _VALUES):
@@ -356,13 +362,6 @@ def attributes(value: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - any o
     }
     found = {name: getattr(value, name) for name in names if hasattr(value, name)}
     yield from sorted({**found, **getattr(value, "__dict__", {})}.items())
-
-
-def logic_of(made: Any) -> Any:  # noqa: ANN401 - whatever makes an operator
-    """Return the user's object of an operator, of which each worker gets a copy, or what makes it."""
-    if isinstance(made, partial) and made.func is copy.deepcopy:
-        return made.args[0]
-    return made
 
 
 def _arrow(value: Any) -> str | None:  # noqa: ANN401 - any part of a plan

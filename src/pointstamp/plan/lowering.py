@@ -9,8 +9,7 @@ operator when it is written, so that what cannot work is rejected there. ``Lower
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -25,8 +24,8 @@ from pointstamp.flow.endpoints import add_input, add_output, add_variable, feed_
 from pointstamp.flow.event_epochs import epochs_above, sent_ahead
 from pointstamp.flow.event_time import has_promise, one_clock
 from pointstamp.flow.outlet import add_operator, wiring
-from pointstamp.flow.reduced import needs_groups
-from pointstamp.flow.stream import Loop, Stream
+from pointstamp.flow.stream import Loop, Stream, needs_groups
+from pointstamp.operators.spec import spec
 from pointstamp.plan import logical, streams
 from pointstamp.plan.logical import Iterate, LogicalOperator, Recursive, Scan, loops_of, walk
 from pointstamp.reduce.aggregate import Aggregate
@@ -34,9 +33,8 @@ from pointstamp.tables.deltas import summed
 from pointstamp.tables.each_time import within_times
 from pointstamp.tables.incoming.debezium import Events
 from pointstamp.tables.lookup import looked_up
-from pointstamp.tables.loops import TableLoop
 from pointstamp.tables.rolling import Rolls, rolled
-from pointstamp.tables.table import Table, deltas_of
+from pointstamp.tables.table import Table, TableLoop, deltas_of
 from pointstamp.tables.ways_in import TableWay, table_of, upserted
 from pointstamp.tables.with_row import WithRow
 
@@ -57,6 +55,11 @@ def read_by(operator: LogicalOperator) -> tuple[LogicalOperator, ...]:
 
 def lower(operator: LogicalOperator, values: Sequence[Physical], builder: PlanBuilder) -> Physical:
     """Return what an operator is lowered to, over what those that it reads were lowered to."""
+    with builder.adding_to(operator):
+        return _lower(operator, values, builder)
+
+
+def _lower(operator: LogicalOperator, values: Sequence[Physical], builder: PlanBuilder | None) -> Physical:
     if (end := _ENDS.get(type(operator))) is not None:
         return end(operator, builder, *values)
     return _BUILDERS[type(operator)](operator, *values)
@@ -110,12 +113,17 @@ class Lowering:
             self._made[operator, wanted] = (
                 self._build(operator)
                 if wanted == own
-                else self._entered(self.table(operator, wanted[:-1]), wanted[-1])
+                else self._entered(operator, self.table(operator, wanted[:-1]), wanted[-1])
             )
         return self._made[operator, wanted]
 
-    def _entered(self, value: Physical, loop: LogicalOperator) -> Physical:
-        return _enter(loop, value, self._open(loop) if isinstance(loop, Iterate) else self.table(loop))
+    def _adding_to(self, operator: LogicalOperator) -> AbstractContextManager[None]:
+        return nullcontext() if self._builder is None else self._builder.adding_to(operator)
+
+    def _entered(self, operator: LogicalOperator, value: Physical, loop: LogicalOperator) -> Physical:
+        opened = self._open(loop) if isinstance(loop, Iterate) else self.table(loop)
+        with self._adding_to(operator):
+            return _enter(loop, value, opened)
 
     def _build(self, operator: LogicalOperator) -> Physical:
         """Return what an operator is lowered to in its own loop."""
@@ -130,7 +138,8 @@ class Lowering:
         loops = self._loops[operator]
         values = [self.table(each, self._reading(operator, each, loops)) for each in read_by(operator)]
         assert self._builder is not None or type(operator) not in _ENDS, f"{operator} needs a flow"
-        return lower(operator, values, self._builder)  # type: ignore[arg-type]
+        with self._adding_to(operator):
+            return _lower(operator, values, self._builder)
 
     def _reading(
         self, operator: LogicalOperator, read: LogicalOperator, loops: tuple[LogicalOperator, ...]
@@ -160,6 +169,10 @@ class Lowering:
         else:
             given = streams.Input(operator.input, operator.declared)
             rows = self._inputs[operator.input] = lower(given, [], self._builder)
+        with self._adding_to(operator):
+            return self._scanned(operator, rows)
+
+    def _scanned(self, operator: Scan, rows: Stream) -> Table:
         if operator.columns is not None:
             kept = {*operator.columns, *operator.keys, operator.marker, operator.order}
             rows = rows.project("columns", {each: col(each) for each in rows.schema.names if each in kept})
@@ -193,21 +206,27 @@ class Lowering:
         with first.loop(iterate.name or "iterate", max_rounds=iterate.rounds_max) as loop:
             self._opened[iterate] = loop
             for variable, start in zip(iterate.variables, starts, strict=True):
-                begun = variable.schema if start is None else _in_order(start, variable.schema)
-                self._made[variable, inside] = loop.variable(begun, variable.name or "variable")
-            made = [
-                _in_order(self.table(body, inside), variable.schema)
-                for variable, body in zip(iterate.variables, iterate.bodies, strict=True)
-            ]
-            for variable, body in zip(iterate.variables, made, strict=True):
-                loop.feedback(self._made[variable, inside], body)
+                with self._adding_to(iterate):
+                    begun = variable.schema if start is None else _in_order(start, variable.schema)
+                    self._made[variable, inside] = loop.variable(begun, variable.name or "variable")
+            bodies = [self.table(body, inside) for body in iterate.bodies]
+            with self._adding_to(iterate):
+                made = [
+                    _in_order(body, variable.schema)
+                    for variable, body in zip(iterate.variables, bodies, strict=True)
+                ]
+                for variable, body in zip(iterate.variables, made, strict=True):
+                    loop.feedback(self._made[variable, inside], body)
             made += [self.table(each, inside) for each in iterate.results]
-            self._results[iterate] = [loop.leave(each) for each in made]
+            with self._adding_to(iterate):
+                self._results[iterate] = [loop.leave(each) for each in made]
 
     def _values(self, operator: logical.Values) -> Table:
         """Return a table that always has some rows: an input without its rows, and these."""
         assert self._first_scan is not None, "a plan without inputs has no epochs"
-        return _beside(operator, self.table(self._first_scan, ()), operator.name or "values")
+        anchor = self.table(self._first_scan, ())
+        with self._adding_to(operator):
+            return _beside(operator, anchor, operator.name or "values")
 
 
 def in_order_of_writing(roots: Sequence[LogicalOperator]) -> list[LogicalOperator]:
@@ -386,7 +405,7 @@ def _beside(operator: logical.Values, anchor: Table, name: str) -> Table:
     nothing = deltas_of(anchor.filter(lit(False), name="nothing").select(*nulls, name="no rows"))
     weights = pa.array([1] * operator.rows.num_rows, pa.int64())
     rows = pa.RecordBatch.from_arrays([*operator.rows.columns, weights], schema=nothing.schema)
-    return Table(add_operator(name, partial(WithRow, rows), {"in": nothing}, {"out": nothing.schema})[0])
+    return Table(add_operator(name, spec(WithRow, rows), {"in": nothing}, {"out": nothing.schema})[0])
 
 
 # Streams.

@@ -29,6 +29,7 @@ gone: Distinct 'a'
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from hashlib import blake2b
@@ -38,6 +39,7 @@ import pyarrow as pa  # noqa: F401 - the example above uses it
 
 from pointstamp.errors import FlowError
 from pointstamp.expressions.tree import Call, Literal
+from pointstamp.flow.plan import Node, NodeKind
 from pointstamp.plan import logical, streams
 from pointstamp.plan.arrow_json import Json
 from pointstamp.plan.logical import Iterate, LogicalOperator, Scan, Variable, loops_of, walk
@@ -69,6 +71,9 @@ _HOLDS_ITS_TABLE: Final = (
 )
 """Operators whose state has every row that they have sent; others may have freed some."""
 
+_MAY_CHANGE: Final = frozenset(("late", "late_output", "idle"))
+"""Fields of operators that a query may be started with otherwise than before."""
+
 _WIRED: Final = (streams.LoopScope, streams.LoopVariable, streams.FlowVariable)
 """What only its place in the plan tells apart from another one."""
 
@@ -79,8 +84,11 @@ _CONSTANTS: Final[Mapping[type, str]] = {Literal: "value", Call: "options", Orde
 """Fields with values that are the same for every row: a text in them is not the name of a column."""
 
 
-def signatures(roots: Sequence[LogicalOperator]) -> dict[LogicalOperator, str]:
+def signatures(roots: Sequence[LogicalOperator], *, without_code: bool = False) -> dict[LogicalOperator, str]:
     """Return the signature of every operator of a plan: 32 hexadecimal digits.
+
+    ``without_code`` leaves out what a user may accept that it has changed: what functions compute, and what
+    becomes of late rows. Then a function counts as one, and an object by the name of its class.
 
     Variables of loops of streams must be fed by a ``Feedback`` below these roots. What reads one that is not,
     or something that was lowered by hand, has no signature, because the plan does not say what it computes.
@@ -94,7 +102,7 @@ def signatures(roots: Sequence[LogicalOperator]) -> dict[LogicalOperator, str]:
     }
     wired = {each: number for number, each in enumerate(each for each in order if isinstance(each, _WIRED))}
     local: dict[LogicalOperator, str] = {}
-    writer = _SignatureWriter(local)
+    writer = (_IdentityWriter if without_code else _SignatureWriter)(local)
     with deep_recursion():
         for each in order:
             content = writer.content_of(each)
@@ -209,6 +217,22 @@ class _SignatureWriter(PlanWriter):
         return {"function": function_json(value)["digest"]}
 
 
+class _IdentityWriter(_SignatureWriter):
+    """Leaves out what may change while state stays what it is, or what the user answers for."""
+
+    def content_of(self, operator: LogicalOperator) -> dict[str, Json]:
+        """Return what an operator is; an input is its name, because its options are compared by name."""
+        if isinstance(operator, streams.Input):
+            return {"input": operator.input}
+        return {name: each for name, each in super().content_of(operator).items() if name not in _MAY_CHANGE}
+
+    def _identity(self, value: Any) -> Json:  # noqa: ANN401 - as above
+        self._has_function = True
+        if callable(value) and not isinstance(value, type):
+            return {"function": None}
+        return {"object of": (value if isinstance(value, type) else type(value)).__name__}
+
+
 def _internal_places(operator: LogicalOperator) -> dict[str, Json]:
     """Return where each internal column is in the schemas of the inputs and of the operator itself."""
     if not operator.inputs:
@@ -219,6 +243,30 @@ def _internal_places(operator: LogicalOperator) -> dict[str, Json]:
         return {}
     names = {name for schema in schemas for name in schema.names if name.startswith("__")}
     return {name: {"columns": [schema.get_field_index(name) for schema in schemas]} for name in names}
+
+
+def identify(
+    nodes: Sequence[Node], parts_of: Sequence[LogicalOperator | None], roots: Sequence[LogicalOperator]
+) -> None:
+    """Let the state of each physical operator be found by the signature of the logical one it is a part of.
+
+    Inputs and outputs are found by their names, and so are parts of operators without a signature. Of several
+    operators with one signature, which hold the same table, the first in the order of writing is the first.
+
+    Args:
+        nodes: The physical operators, in the order in which they were added.
+        parts_of: For each of them the logical operator that it is a part of.
+        roots: The plan.
+
+    """
+    found = signatures(roots, without_code=True)
+    numbers: Counter[str] = Counter()
+    for node, operator in zip(nodes, parts_of, strict=True):
+        signature = None if operator is None else found.get(operator)
+        node.identity = ""
+        if signature is not None and node.kind not in (NodeKind.INPUT, NodeKind.OUTPUT):
+            node.identity = f"{signature}.{numbers[signature]}"
+            numbers[signature] += 1
 
 
 # Comparison of two plans.

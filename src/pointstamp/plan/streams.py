@@ -24,7 +24,7 @@ from pointstamp.expressions.selecting import check_columns
 from pointstamp.expressions.tree import Expression
 from pointstamp.expressions.windows import Span
 from pointstamp.flow.event_epochs import EventTime
-from pointstamp.flow.reduced import needs_groups
+from pointstamp.flow.stream import needs_groups
 from pointstamp.operators.condition import Condition
 from pointstamp.operators.stateless import Row
 from pointstamp.plan.logical import LogicalOperator, ScanKind, Variable

@@ -9,9 +9,8 @@ null ends the walk.
 The operators that are pushed are no longer in the plan that is left, and others have other numbers there.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ from pointstamp.expressions.compiling import Compiled
 from pointstamp.expressions.selecting import Selection
 from pointstamp.flow.pact import ExchangeBy, StayHere
 from pointstamp.flow.plan import InputPort, Node, NodeKind, OutputPort, Plan
+from pointstamp.operators.spec import OperatorSpec, spec, spec_of
 from pointstamp.operators.stateless import Filter, Project
 from pointstamp.pushing.steps import KeepRows, MakeColumns, MakeParts, Pushed, PushedPlan, Step, quoted
 from pointstamp.pushing.wide_sum import HALVES, WideSum, halves_in_sql
@@ -89,7 +89,7 @@ def _push(plan: Plan, start: Node) -> tuple[Step, ...]:
     if table is not None and behind:
         _bypass(plan, table, behind)
         schema = pa.schema([*_after(steps, start), DIFF_FIELD])
-        table.logic, table.outputs[0].schema = partial(Appended, schema, None), schema
+        table.logic, table.outputs[0].schema = spec(Appended, schema, None), schema
     if reader is not None and parts is not None:
         steps.append(parts[0])
         reader.logic = parts[1]
@@ -147,20 +147,20 @@ def _bypass(plan: Plan, before: Node, nodes: Sequence[Node]) -> None:
 
 
 def _adds_weights(node: Node) -> bool:
-    logic = node.logic
-    is_appended = isinstance(logic, partial) and logic.func is Appended and logic.args[1] is None
+    made = spec_of(node.logic)
+    is_appended = made.kind is Appended and made.parameters["weight"] is None
     return is_appended and isinstance(node.inputs[0].pact, StayHere)
 
 
 def _step_of(node: Node, schema: pa.Schema) -> Step | None:
     """What an operator that keeps nothing does, in SQL; None if that cannot be said."""
-    if not isinstance(node.logic, partial) or not isinstance(node.inputs[0].pact, StayHere):
+    made = spec_of(node.logic)
+    if not isinstance(node.inputs[0].pact, StayHere):
         return None
-    kind, given = node.logic.func, node.logic.args
-    if kind is Filter and isinstance(given[0], Compiled):
-        condition = worded(given[0].tree, schema)
+    if made.kind is Filter and isinstance(kept := made.parameters["condition"], Compiled):
+        condition = worded(kept.tree, schema)
         return None if condition is None else KeepRows(node.name, condition.text, schema)
-    return _made(node.name, given[0], schema) if kind in (Project, Weighed) else None
+    return _made(node.name, made.parameters["selection"], schema) if made.kind in (Project, Weighed) else None
 
 
 def _made(operator: str, selection: Selection, schema: pa.Schema) -> Step | None:
@@ -175,12 +175,12 @@ def _made(operator: str, selection: Selection, schema: pa.Schema) -> Step | None
     return MakeColumns(operator, tuple(texts), selection.schema)
 
 
-def _parts_of(node: Node, schema: pa.Schema) -> tuple[MakeParts, Callable[[], object]] | None:
+def _parts_of(node: Node, schema: pa.Schema) -> tuple[MakeParts, OperatorSpec] | None:
     """The parts of a reduction's aggregates, and the logic that brings them together."""
-    logic = node.logic
-    if not isinstance(logic, partial) or logic.func not in (RunningReduce, WindowedReduce):
+    made = spec_of(node.logic)
+    if made.kind not in (RunningReduce, WindowedReduce):
         return None
-    _, keys, aggregates = logic.args
+    keys, aggregates = made.parameters["keys"], made.parameters["aggregates"]
     if node.inputs[0].pact != ExchangeBy(tuple(keys)) or not _are_apart((*keys, *aggregates)):
         return None
     if any(schema.field(key).type not in _KEY_TYPES for key in keys):
@@ -198,7 +198,7 @@ def _parts_of(node: Node, schema: pa.Schema) -> tuple[MakeParts, Callable[[], ob
     step = MakeParts(node.name, tuple(keys), texts, pa.schema(fields))
     if not _has_plain_names(step.schema):
         return None
-    return step, partial(logic.func, step.schema, keys, together)
+    return step, spec(made.kind, step.schema, keys, together)
 
 
 def _part_of(

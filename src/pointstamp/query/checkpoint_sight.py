@@ -83,8 +83,8 @@ class CheckpointSight:
                 )
             ],
             "places": [
-                {"place": place, "words": in_words(operator)}
-                for place, operator in ({} if shape is None else shape.operators).items()
+                {"place": operator.name, "words": in_words(operator)}
+                for operator in ({} if shape is None else shape.operators).values()
             ],
         }
 

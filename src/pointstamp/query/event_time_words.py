@@ -6,7 +6,6 @@ Where epochs are event time the driver itself knows how far each input is. Of st
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ import pyarrow as pa
 from pointstamp.expressions.windows import instants_of
 from pointstamp.flow.in_time import InTime, InTimePlan
 from pointstamp.flow.plan import Node, NodeKind, Plan
+from pointstamp.operators.spec import spec_of
 from pointstamp.query.silence import Silence
 from pointstamp.rows.epochcolumn import EpochColumn, EventEpochs
 
@@ -67,11 +67,11 @@ def streams_of(plan: Plan, output: str) -> list[WatermarkStream]:
     return [
         WatermarkStream(
             node.name,
-            node.logic.args[0],
+            spec_of(node.logic).parameters["plan"],
             [each.name for each in nodes_above(plan, node) if each.kind is NodeKind.INPUT],
         )
         for node in nodes_above(plan, plan.named(NodeKind.OUTPUT)[output])
-        if isinstance(node.logic, partial) and node.logic.func is InTime
+        if spec_of(node.logic).kind is InTime
     ]
 
 

@@ -21,7 +21,7 @@ from pointstamp.rows.undeclared import with_extra
 from pointstamp.sinks.port import Sink
 from pointstamp.sources.port import Source
 from pointstamp.storage.port import Storage
-from pointstamp.worker.snapshots import Restored
+from pointstamp.worker.snapshots import Restored, place_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,8 @@ class Mission:
             [whole_part(part, self.storage, self.query) for part in parts_needed(parts, worker, self.workers)]
             for parts in self.chain
         ]
-        return restored_from(links, worker, self.workers, dealers_of(self.plan))
+        names = {place_of(node): f"{node.kind.value} {node.name}" for node in self.plan.nodes}
+        return restored_from(links, worker, self.workers, dealers_of(self.plan), names)
 
     def part_name(self, worker: int, epoch: int) -> str:
         """Where a worker's part of a snapshot lies; no other generation writes there."""

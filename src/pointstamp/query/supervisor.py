@@ -50,7 +50,7 @@ from pointstamp.query.totals import total_kept
 from pointstamp.query.unneeded import remove_unneeded
 from pointstamp.query.upkeep import Upkeep
 from pointstamp.running.messages import InCall
-from pointstamp.sinks.port import complete_sink
+from pointstamp.sinks.port import Compactor, complete_sink
 from pointstamp.sources.port import Unit, Watch
 
 _log = logging.getLogger("pointstamp.query")
@@ -94,11 +94,17 @@ class Supervisor:
         self.recovery_seconds: list[float] = []
         self._committed_seconds = monotonic()
         self._verified_before = 0
-        self.upkeep = Upkeep(complete_sink(spec.sink).compactor, spec.plan.name)
+        self.upkeep = Upkeep(self._compactor, spec.plan.name)
         self._looked_seconds = monotonic()
         self.timeline = Timeline()
         outputs = spec.plan.named(NodeKind.OUTPUT)
         self._streams = [found for name in outputs if (found := streams_of(spec.plan, name))]
+
+    def _compactor(self) -> Compactor | None:
+        """Return what maintains the output; asked by the thread that does it."""
+        spec = self.spec
+        sink = spec.sink.for_query(spec.query_id, spec.schemas or spec.plan.output_schemas())
+        return complete_sink(sink).compactor()
 
     # From any thread.
 

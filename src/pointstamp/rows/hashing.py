@@ -37,7 +37,6 @@ the values of one type: what is alike in one is apart in the other, but for maps
 order, and for one chance in about 2^127. ``pointstamp.rows.mixing`` has mix, and what undoes it.
 """
 
-import itertools
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -47,8 +46,20 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pointstamp.arrow.hashing import (
+    fold_fields,
+    fold_runs,
+    hash_bits,
+    hash_decimals,
+    hash_fixed,
+    hash_floats,
+    hash_integers,
+    hash_texts,
+    mix,
+    set_nulls,
+)
 from pointstamp.errors import SchemaError
-from pointstamp.rows.mixing import BLOCK_ROWS, WORD, Hashes, mix, mixed
+from pointstamp.rows.mixing import Hashes
 
 Counts = npt.NDArray[np.int64]
 HashFunction: TypeAlias = Callable[[pa.Array, int], Hashes]
@@ -57,13 +68,6 @@ HashFunction: TypeAlias = Callable[[pa.Array, int], Hashes]
 _BASE: Final = 0xD6E8FEB86659FD93
 OTHER: Final = 0xA0761D6478BD642D
 """Another P, for a second hash: odd, and its distance from P is not a multiple of 4."""
-_NAN_BITS: Final = np.uint64(0x7FF8000000000000)
-# The low k bytes of a word, for k from 0 to 8.
-_LOW_BYTES: Final = np.array([(1 << 8 * k) - 1 for k in range(9)], dtype=np.uint64)
-# Above this length strings are hashed as runs of words, whose cost does not grow with the longest one.
-_SHORT_BYTES_MAX: Final = 64
-# So few strings are hashed one by one, in Python: that takes less than the calls for all of them.
-_FEW_STRINGS_MAX: Final = 12
 
 
 def hash_columns(batch: pa.RecordBatch, keys: Sequence[str]) -> Hashes:
@@ -73,7 +77,7 @@ def hash_columns(batch: pa.RecordBatch, keys: Sequence[str]) -> Hashes:
 
 def fold_columns(columns: Sequence[Hashes], rows: int, base: int = _BASE) -> Hashes:
     """Every row's hash, from those of its key columns: what is hashed once may be part of several keys."""
-    return columns[0] if len(columns) == 1 else _fold_fields(columns, rows, base)
+    return columns[0] if len(columns) == 1 else fold_fields(columns, rows, base)
 
 
 def _column(batch: pa.RecordBatch, key: str) -> pa.Array:
@@ -101,185 +105,95 @@ def hash_array(array: pa.Array | pa.ChunkedArray, base: int = _BASE) -> Hashes:
     hashes = hash_values(array, base)
     assert len(hashes) == len(array)
     if array.null_count and (validity := array.buffers()[0]) is not None:
-        hashes[~_bits(validity, array)] = _null(base)
+        set_nulls(hashes, validity.address, array.offset, _null(base))
     return hashes
 
 
 @lru_cache(maxsize=2)
-def _null(base: int) -> np.uint64:
+def _null(base: int) -> int:
     """The hash of a null."""
-    return np.uint64(mix(np.array([0x6E756C6C ^ base ^ _BASE], np.uint64))[0])
+    return int(mix(np.array([0x6E756C6C ^ base ^ _BASE], np.uint64))[0])
 
 
-@lru_cache(maxsize=64)
-def _powers(count: int, base: int) -> Hashes:
-    """P^0, P^1, and so on; not to be changed."""
-    powers = np.full(count, base, np.uint64)
-    powers[:1] = 1
-    made = np.multiply.accumulate(powers, dtype=np.uint64)
-    made.setflags(write=False)
-    return made
+def _address(buffer: pa.Buffer | None) -> int:
+    return 0 if buffer is None else int(buffer.address)
 
 
-def _fold_fields(fields: Sequence[Hashes], rows: int, base: int) -> Hashes:
-    """Fold one hash per field into one per row."""
-    if rows == 1:
-        total, powers = len(fields), _powers(len(fields), base).tolist()
-        for hashes, power in zip(fields, powers, strict=True):
-            total += hashes.item() * power
-        return np.array([mixed(total & WORD)], np.uint64)
-    sums = np.full(rows, len(fields), np.uint64)
-    for hashes, power in zip(fields, _powers(len(fields), base), strict=True):
-        sums += hashes * power
-    return mix(sums)
+def _of_zeros(array: pa.Array) -> Hashes:
+    """The hashes of an array that has no values, because all are null or it has no rows."""
+    return mix(np.zeros(len(array), np.uint64))
 
 
-def _fold_runs(lengths: Hashes, hashes: Hashes, counts: Counts, base: int) -> Hashes:
-    """Fold ``counts[i]`` consecutive hashes into one, for every row i."""
-    firsts = np.cumsum(counts) - counts
-    position = np.arange(len(hashes)) - np.repeat(firsts, counts)
-    powers = _powers(int(counts.max(initial=0)), base)
-    return mix(lengths + _sum_runs(hashes * powers[position], counts))
+def _integers(width: int, *, is_signed: bool = True) -> HashFunction:
+    """Hash values that are stored as integers of so many bytes."""
 
-
-def _sum_runs(hashes: Hashes, counts: Counts) -> Hashes:
-    """The sum of ``counts[i]`` consecutive hashes, for every row i."""
-    sums = np.zeros(len(counts), np.uint64)
-    filled = counts > 0  # reduceat gives an empty run the element that follows it
-    if filled.any():
-        firsts = np.cumsum(counts) - counts
-        sums[filled] = np.add.reduceat(hashes, firsts[filled])
-    return sums
-
-
-def _bits(buffer: pa.Buffer, array: pa.Array) -> npt.NDArray[np.bool_]:
-    """The bits of a bitmap that belong to the array, which may be a slice."""
-    first, last = array.offset, array.offset + len(array)
-    data = np.frombuffer(buffer, np.uint8)[first // 8 : (last + 7) // 8]
-    bits = np.unpackbits(data, bitorder="little")[first % 8 :]
-    return bits[: len(array)].view(np.bool_)
-
-
-def _raw(array: pa.Array, dtype: str, width: int = 1) -> npt.NDArray[np.generic]:
-    """The stored values of an array, ``width`` of them per row; where it has a null they can be anything."""
-    buffer = array.buffers()[1]
-    if buffer is None:
-        return np.zeros(len(array) * width, dtype)
-    return np.frombuffer(buffer, dtype, len(array) * width, array.offset * width * np.dtype(dtype).itemsize)
-
-
-def _integers(dtype: str) -> HashFunction:
-    """Hash values that are stored as integers of this type."""
-    # By way of int64, so that a negative value gets its sign in all 64 bits.
-    return lambda array, base: mix(_raw(array, dtype).astype(np.int64).view(np.uint64))
-
-
-def _floats(dtype: str) -> HashFunction:
-    """Hash floats of this type."""
-
-    def hash_floats(array: pa.Array, base: int) -> Hashes:
+    def hash_numbers(array: pa.Array, base: int) -> Hashes:
         del base
-        with np.errstate(invalid="ignore"):  # a signalling NaN where a null is
-            values = _raw(array, dtype).astype(np.float64) + 0.0  # -0.0 + 0.0 is 0.0
-        bits = values.view(np.uint64)
-        bits[np.isnan(values)] = _NAN_BITS
-        return mix(bits)
+        values = array.buffers()[1]
+        if values is None:
+            return _of_zeros(array)
+        return hash_integers(values.address, array.offset, len(array), width, is_signed)
 
-    return hash_floats
+    return hash_numbers
+
+
+def _floats(width: int) -> HashFunction:
+    """Hash floats of so many bytes."""
+
+    def hash_numbers(array: pa.Array, base: int) -> Hashes:
+        del base
+        values = array.buffers()[1]
+        if values is None:
+            return _of_zeros(array)
+        return hash_floats(values.address, array.offset, len(array), width)
+
+    return hash_numbers
+
+
+def _halves(array: pa.Array, base: int) -> Hashes:
+    del base
+    values = array.buffers()[1]
+    if values is None:
+        return _of_zeros(array)
+    with np.errstate(invalid="ignore"):  # a signalling NaN where a null is
+        numbers = np.frombuffer(values, np.float16, len(array), array.offset * 2).astype(np.float64)
+    return hash_floats(numbers.ctypes.data, 0, len(array), 8)
 
 
 def _booleans(array: pa.Array, base: int) -> Hashes:
     del base
-    buffer = array.buffers()[1]
-    return mix(np.zeros(len(array), np.uint64) if buffer is None else _bits(buffer, array).astype(np.uint64))
+    values = array.buffers()[1]
+    return _of_zeros(array) if values is None else hash_bits(values.address, array.offset, len(array))
 
 
 def _nulls(array: pa.Array, base: int) -> Hashes:
-    return np.full(len(array), _null(base))
+    return np.full(len(array), _null(base), np.uint64)
 
 
 def _decimals(array: pa.Array, base: int) -> Hashes:
     if array.type.bit_width < 64:
-        return _integers("i4")(array, base)
+        return _integers(4)(array, base)
+    values = array.buffers()[1]
+    if values is None:
+        return _of_zeros(array)
     words = array.type.bit_width // 64
-    stored = _raw(array, "u8", words).view(np.uint64).reshape(len(array), words)
-    is_first = np.uint64(base == _BASE)
-    sign = (stored[:, -1].view(np.int64) >> np.int64(63)).view(np.uint64) * is_first
-    sums = stored[:, 0].copy()
-    for word, power in zip(range(1, words), _powers(words, base)[1:], strict=True):
-        sums += (stored[:, word] ^ sign) * power
-    return mix(sums)
+    return hash_decimals(values.address, array.offset, len(array), words, base, base == _BASE)
 
 
-def _bytes(offset_dtype: str) -> HashFunction:
-    """Hash strings or binaries with offsets of this type."""
+def _bytes(width: int) -> HashFunction:
+    """Hash strings or binaries whose offsets have so many bytes."""
 
     def hash_bytes(array: pa.Array, base: int) -> Hashes:
-        if len(array) > BLOCK_ROWS:
-            blocks = [array.slice(start, BLOCK_ROWS) for start in range(0, len(array), BLOCK_ROWS)]
-            return np.concatenate([hash_bytes(block, base) for block in blocks])
-        offsets = _offsets(array, offset_dtype)
-        data = array.buffers()[2]
-        if len(array) <= _FEW_STRINGS_MAX and data is not None:
-            few = offsets.tolist()
-            if few[-1] - few[0] <= _FEW_STRINGS_MAX * _SHORT_BYTES_MAX:
-                return _hash_few(data.slice(few[0], few[-1] - few[0]).to_pybytes(), few, base)
-        return _hash_slices(data, int(offsets[0]), offsets - offsets[0], base)
+        _, offsets, data = array.buffers()
+        if offsets is None or not len(array):  # an array without rows may leave its offsets out
+            return _of_zeros(array)
+        return hash_texts(offsets.address, _address(data), array.offset, len(array), width, base)
 
     return hash_bytes
 
 
 def _fixed_bytes(array: pa.Array, base: int) -> Hashes:
-    width = array.type.bit_width // 8
-    data = array.buffers()[1]
-    return _hash_slices(data, array.offset * width, np.arange(len(array) + 1, dtype=np.int64) * width, base)
-
-
-def _hash_slices(data: pa.Buffer | None, first: int, offsets: Counts, base: int) -> Hashes:
-    """Hash the bytes between consecutive offsets, which count from the byte ``first``."""
-    size = int(offsets[-1])
-    # A copy with room behind it: the last word may be read past the end of the last string.
-    padded = np.zeros(size + 8, np.uint8)
-    if data is not None:
-        padded[:size] = np.frombuffer(data, np.uint8, size, first)
-    word_at: npt.NDArray[np.uint64] = np.ndarray((size + 1,), "<u8", padded, strides=(1,))
-    starts, lengths = offsets[:-1], np.diff(offsets)
-    if lengths.max(initial=0) <= _SHORT_BYTES_MAX:
-        return _hash_short(word_at, starts, lengths, base)
-    counts = (lengths + 7) >> 3
-    lasts = np.cumsum(counts)
-    # The k-th word of all words belongs 8 * (k - first word of its string) bytes behind its string's start.
-    at = np.repeat(starts - 8 * (lasts - counts), counts) + np.arange(lasts[-1]) * 8
-    words = word_at[at]
-    filled = counts > 0
-    words[lasts[filled] - 1] &= _LOW_BYTES[(lengths - 8 * (counts - 1))[filled]]
-    return _fold_runs(lengths.view(np.uint64), mix(words), counts, base)
-
-
-def _hash_short(word_at: Hashes, starts: Counts, lengths: Counts, base: int) -> Hashes:
-    """The same for short strings, all first words at once, then all second ones: twice as fast."""
-    sums = lengths.astype(np.uint64)
-    for position, power in enumerate(_powers(_SHORT_BYTES_MAX // 8, base)):
-        has_word = lengths > 8 * position
-        if not has_word.any():
-            break
-        # Strings that ended before this word have no part in it.
-        rows = slice(None) if has_word.all() else np.flatnonzero(has_word)
-        words = word_at[starts[rows] + 8 * position] & _LOW_BYTES[np.minimum(lengths[rows] - 8 * position, 8)]
-        sums[rows] += mix(words) * power
-    return mix(sums)
-
-
-def _hash_few(data: bytes, offsets: Sequence[int], base: int) -> Hashes:
-    """The same for few strings, one by one; ``data`` begins where the first one does."""
-    first, hashes = offsets[0], []
-    for start, end in itertools.pairwise(offsets):
-        total, power = end - start, 1
-        for at in range(start - first, end - first, 8):
-            word = int.from_bytes(data[at : min(at + 8, end - first)], "little")
-            total, power = total + mixed(word) * power, power * base & WORD
-        hashes.append(mixed(total & WORD))
-    return np.array(hashes, np.uint64)
+    return hash_fixed(_address(array.buffers()[1]), array.offset, len(array), array.type.bit_width // 8, base)
 
 
 def _offsets(array: pa.Array, dtype: str) -> Counts:
@@ -298,7 +212,7 @@ def _lists(offset_dtype: str) -> HashFunction:
         offsets = _offsets(array, offset_dtype)
         elements = hash_array(array.values.slice(offsets[0], offsets[-1] - offsets[0]), base)
         counts = np.diff(offsets)
-        return _fold_runs(counts.view(np.uint64), elements, counts, base)
+        return fold_runs(elements, counts, base)
 
     return hash_lists
 
@@ -315,7 +229,7 @@ def _list_views(dtype: str) -> HashFunction:
         if array.null_count:
             sizes[array.is_null().to_numpy(zero_copy_only=False)] = 0  # where a null is they can be anything
         at = np.repeat(starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
-        return _fold_runs(sizes.view(np.uint64), hash_array(array.values, base)[at], sizes, base)
+        return fold_runs(hash_array(array.values, base)[at], sizes, base)
 
     return hash_list_views
 
@@ -323,9 +237,7 @@ def _list_views(dtype: str) -> HashFunction:
 def _fixed_lists(array: pa.Array, base: int) -> Hashes:
     width = array.type.list_size
     elements = hash_array(array.values.slice(array.offset * width, len(array) * width), base)
-    by_row = elements.reshape(len(array), width)
-    sums = np.full(len(array), width, np.uint64)
-    return mix(sums + (by_row * _powers(width, base)).sum(axis=1, dtype=np.uint64))
+    return fold_runs(elements, np.full(len(array), width, np.int64), base)
 
 
 def _maps(array: pa.Array, base: int) -> Hashes:
@@ -333,20 +245,20 @@ def _maps(array: pa.Array, base: int) -> Hashes:
     first, entries = int(offsets[0]), int(offsets[-1] - offsets[0])
     both = [hash_array(side.slice(first, entries), base) for side in (array.keys, array.items)]
     counts = np.diff(offsets)
-    return mix(counts.view(np.uint64) + _sum_runs(_fold_fields(both, entries, base), counts))
+    return fold_runs(fold_fields(both, entries, base), counts, 1)
 
 
 def _structs(array: pa.Array, base: int) -> Hashes:
     # field() follows the slice of the struct, and leaves out its nulls, which hash_array puts in.
     fields = [hash_array(array.field(index), base) for index in range(array.type.num_fields)]
-    return _fold_fields(fields, len(array), base)
+    return fold_fields(fields, len(array), base)
 
 
 def _dictionaries(array: pa.Array, base: int) -> Hashes:
     is_view = array.type.value_type in (pa.string_view(), pa.binary_view())  # which Arrow cannot take from
     if len(array.dictionary) > len(array) and not is_view:  # a small slice: hash what it uses
         return hash_array(array.dictionary_decode(), base)
-    hashes = np.append(hash_array(array.dictionary, base), _null(base))
+    hashes = np.append(hash_array(array.dictionary, base), np.uint64(_null(base)))
     at = array.indices.fill_null(0) if array.null_count else array.indices
     taken: Hashes = hashes[at.to_numpy()]
     return taken
@@ -364,29 +276,29 @@ def _cast_to(same_values: pa.DataType) -> HashFunction:
 _HASH_BY_TYPE: Final[dict[int, HashFunction]] = {
     pa.lib.Type_NA: _nulls,
     pa.lib.Type_BOOL: _booleans,
-    pa.lib.Type_INT8: _integers("i1"),
-    pa.lib.Type_INT16: _integers("i2"),
-    pa.lib.Type_INT32: _integers("i4"),
-    pa.lib.Type_INT64: _integers("i8"),
-    pa.lib.Type_UINT8: _integers("u1"),
-    pa.lib.Type_UINT16: _integers("u2"),
-    pa.lib.Type_UINT32: _integers("u4"),
-    pa.lib.Type_UINT64: _integers("u8"),
-    pa.lib.Type_DATE32: _integers("i4"),
-    pa.lib.Type_DATE64: _integers("i8"),
-    pa.lib.Type_TIME32: _integers("i4"),
-    pa.lib.Type_TIME64: _integers("i8"),
-    pa.lib.Type_TIMESTAMP: _integers("i8"),
-    pa.lib.Type_DURATION: _integers("i8"),
-    pa.lib.Type_HALF_FLOAT: _floats("f2"),
-    pa.lib.Type_FLOAT: _floats("f4"),
-    pa.lib.Type_DOUBLE: _floats("f8"),
+    pa.lib.Type_INT8: _integers(1),
+    pa.lib.Type_INT16: _integers(2),
+    pa.lib.Type_INT32: _integers(4),
+    pa.lib.Type_INT64: _integers(8),
+    pa.lib.Type_UINT8: _integers(1, is_signed=False),
+    pa.lib.Type_UINT16: _integers(2, is_signed=False),
+    pa.lib.Type_UINT32: _integers(4, is_signed=False),
+    pa.lib.Type_UINT64: _integers(8),
+    pa.lib.Type_DATE32: _integers(4),
+    pa.lib.Type_DATE64: _integers(8),
+    pa.lib.Type_TIME32: _integers(4),
+    pa.lib.Type_TIME64: _integers(8),
+    pa.lib.Type_TIMESTAMP: _integers(8),
+    pa.lib.Type_DURATION: _integers(8),
+    pa.lib.Type_HALF_FLOAT: _halves,
+    pa.lib.Type_FLOAT: _floats(4),
+    pa.lib.Type_DOUBLE: _floats(8),
     # Older versions of pyarrow have no narrow decimals.
     **{getattr(pa.lib, name): _decimals for name in dir(pa.lib) if name.startswith("Type_DECIMAL")},
-    pa.lib.Type_STRING: _bytes("i4"),
-    pa.lib.Type_BINARY: _bytes("i4"),
-    pa.lib.Type_LARGE_STRING: _bytes("i8"),
-    pa.lib.Type_LARGE_BINARY: _bytes("i8"),
+    pa.lib.Type_STRING: _bytes(4),
+    pa.lib.Type_BINARY: _bytes(4),
+    pa.lib.Type_LARGE_STRING: _bytes(8),
+    pa.lib.Type_LARGE_BINARY: _bytes(8),
     pa.lib.Type_FIXED_SIZE_BINARY: _fixed_bytes,
     pa.lib.Type_LIST: _lists("i4"),
     pa.lib.Type_LARGE_LIST: _lists("i8"),

@@ -1,7 +1,8 @@
 """A flow as text: what ``flow.describe()`` prints.
 
-First the two ends of the flow with their schemas, then every node: what it reads and by which pact, what it
-sends, and what becomes of times on the way where they do not stay as they are. Loops are indented, and each
+First the two ends of the flow with their schemas, then each output as it was written, with the user's line or
+place in a text; then every node: what it reads and by which pact, what it sends, and what becomes of times on
+the way where they do not stay as they are. Loops are indented, and each
 says which times it has: the epoch, and one round for each loop around a node.
 
 The words for times and summaries are made here, and the drawings use them too. The text depends on the plan
@@ -9,15 +10,14 @@ alone, so the same flow always reads the same; a name with line breaks in it can
 """
 
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from pointstamp.errors import PointstampError
-from pointstamp.flow.plan import InputPort, Node, NodeKind, Plan
+from pointstamp.flow.plan import InputPort, Node, NodeKind, Plan, Step
+from pointstamp.operators.spec import spec_of
 from pointstamp.pushing.prefix import pushed
 from pointstamp.rows.ddl import to_ddl
 from pointstamp.tables.appending import only_appends
@@ -60,16 +60,43 @@ class ScopeTree:
         return [*self.nodes(), *(node for loop in self.loops() for node in loop.nodes_within())]
 
 
-def describe(plan: Plan) -> str:
-    """The whole flow as readable text, the same for the same plan."""
+def describe(plan: Plan, *, operators: bool = True) -> str:
+    """Return the whole flow as readable text, the same for the same plan; or only what a user wrote of it."""
     lines = [f"flow {quoted(plan.name)}, times {times_of(plan.root, 0)}"]
     for kind in (NodeKind.INPUT, NodeKind.OUTPUT):
         ends = plan.named(kind)
         lines.append(f"{kind.value}s:" if ends else f"{kind.value}s: none")
         lines.extend(f"  {quoted(name)}: {schema_of_end(plan, node)}" for name, node in ends.items())
     lines.append("")
-    lines.extend(_scope_lines(plan, scope_tree(plan)))
+    lines.extend(_step_lines(plan))
+    if operators:
+        lines.extend(_scope_lines(plan, scope_tree(plan)))
     return "\n".join(lines) + "\n"
+
+
+def _step_lines(plan: Plan) -> Iterator[str]:
+    """Yield for each output the steps that it is made of, each below those that read it."""
+    reads: dict[int, dict[int, Step]] = {}
+    for node in plan.nodes:
+        for port in node.inputs:
+            source = None if port.source is None else plan.nodes[port.source.operator].step
+            if node.step is not None and source is not None and source.number != node.step.number:
+                reads.setdefault(node.step.number, {})[source.number] = source
+    shown: set[int] = set()
+    for name, output in plan.named(NodeKind.OUTPUT).items():
+        if output.step is None:
+            continue
+        yield f"view {quoted(name)}:"
+        waiting = [(each, 1) for each in reversed(reads.get(output.step.number, {}).values())]
+        while waiting:
+            step, depth = waiting.pop()
+            again = ", as above" if step.number in shown and step.number in reads else ""
+            origin = f" ({one_line(step.origin)})" if step.origin and not again else ""
+            yield f"{'  ' * depth}{one_line(step.words)}{again}{origin}"
+            if step.number not in shown:
+                shown.add(step.number)
+                waiting.extend((each, depth + 1) for each in reversed(reads.get(step.number, {}).values()))
+        yield ""
 
 
 def scope_tree(plan: Plan) -> ScopeTree:
@@ -136,10 +163,7 @@ def _growing(plan: Plan, node: Node) -> str:
 
 def kept_words(node: Node) -> str | None:
     """What an operator keeps and what a change costs it, if its class says so in an attribute ``keeps``."""
-    logic = node.logic
-    while isinstance(logic, partial):  # an operator of a user's own is a copy of its prototype
-        logic = logic.args[0] if logic.func is deepcopy else logic.func
-    words = getattr(logic, "keeps", None)
+    words = getattr(spec_of(node.logic).kind, "keeps", None)
     return one_line(words) if isinstance(words, str) else None
 
 

@@ -14,7 +14,7 @@ from pointstamp.dashboard.drawn import drawn
 from pointstamp.flow.plan import Plan
 
 _STYLES: Final = ("style.css", "views.css")
-_SCRIPTS: Final = ("words.js", "layout.js", "graph.js")
+_SCRIPTS: Final = ("words.js", "layout.js", "steps.js", "graph.js")
 """The modules that draw a graph, each after those that it imports."""
 
 _MODULE_SYNTAX: Final = re.compile(r"^(?:import [^;]*;\n|export )", re.MULTILINE)

@@ -1,6 +1,6 @@
-"""Rewrite the files of a Delta table that a change touches.
+"""Rewrite the files of a Delta or Iceberg table that a change touches.
 
-Delta's files are never changed, so a row that disappears takes its file with it: the file's other rows are
+Their files are never changed, so a row that disappears takes its file with it: the file's other rows are
 written again. Which files those are is known by the hashes of their rows, eight bytes for each in the memory
 of the driver. A file is read for them once, and one that this process wrote is known without that.
 

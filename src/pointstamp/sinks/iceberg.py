@@ -11,12 +11,17 @@ of the one that was read, but pyiceberg tries again on top of another writer's: 
 tables are made with ``commit.retry.num-retries=0``, and a table in which this property was changed is
 refused.
 
-All outputs are appended, tables as changes with epochs and weights. Within a table a commit is visible at
-once; of a commit with several outputs a reader may for a moment see one table further than another. Others
-may compact a table and expire its snapshots.
+Outputs are appended, tables as changes with epochs and weights. With ``changes=False`` an output that is a
+table becomes an Iceberg table of its current rows: the driver adds up what the workers have staged, writes
+new rows and those that were in one file with rows that are gone, and one snapshot replaces the files
+(copy-on-write, by ``delta_rows``). It is made on top of the snapshot that was read, or not at all.
+
+Within a table a commit is visible at once; of a commit with several outputs a reader may for a moment see one
+table further than another. Others may compact a table and expire its snapshots.
 """
 
 import hashlib
+import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -29,17 +34,23 @@ from pointstamp.errors import FlowError, RecoveryError, SchemaError, StorageErro
 from pointstamp.redaction import HIDDEN, RedactedRepr, harmless, is_secret, redact_text
 from pointstamp.sinks import files
 from pointstamp.sinks.chain import Columns
+from pointstamp.sinks.delta_rows import DeltaRows
 from pointstamp.sinks.files import Origin, StagedFiles, folder_name
 from pointstamp.sinks.port import PublisherBase, SinkBase, Staged, StagedLost
 from pointstamp.storage.anywhere import storage_at, url_of
 from pointstamp.storage.places import absolute_place
 from pointstamp.storage.port import Storage
+from pointstamp.tables.kept.value import is_changes, sum_of
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+    from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table as IcebergTable
+    from pyiceberg.table import Transaction
 
 _COLUMNS: Final = "pointstamp.columns"
+_CHANGES: Final = "_changes"
+_NAME_MAPPING: Final = "schema.name-mapping.default"
 _RETRIES: Final = "commit.retry.num-retries"
 _TRIES_MAX: Final = 20
 
@@ -49,6 +60,7 @@ class IcebergSink(SinkBase, RedactedRepr):
     """Iceberg tables in a namespace of a catalog; ``catalog`` are the properties that pyiceberg loads it by.
 
     ``path`` is where the tables and their files are, for the catalog's files and for ``open_storage`` alike.
+    With ``changes=False`` (default: True) outputs that are tables become tables of their current rows.
     """
 
     path: str
@@ -58,9 +70,25 @@ class IcebergSink(SinkBase, RedactedRepr):
     open_storage: Callable[[str], Storage] = storage_at
     query: str = ""
     schemas: Mapping[str, pa.Schema] = field(default_factory=dict)
+    changes: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", absolute_place(self.path))
+
+    def is_table(self, schema: pa.Schema) -> bool:
+        """Whether an output becomes a table of its current rows."""
+        return not self.changes and is_changes(schema)
+
+    def columns(self, output: str) -> pa.Schema:
+        """The columns of an output's table."""
+        staged = files.file_schema(output, self.schemas[output])
+        return pa.schema(list(staged)[1:-1]) if self.is_table(staged) else staged
+
+    def staging_folder(self, output: str) -> str:
+        """Return where workers stage an output; changes that are added up have a separate folder."""
+        if self.is_table(self.schemas[output]):
+            return f"{table_name(output)}/{_CHANGES}"
+        return data_folder(output)
 
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "IcebergSink":
         """The sink for one query; SchemaError for columns that Iceberg does not have."""
@@ -79,7 +107,7 @@ class IcebergSink(SinkBase, RedactedRepr):
 
     def writer(self, worker: int, generation: int) -> StagedFiles:
         """For one worker, on its host."""
-        folders = {output: data_folder(output) for output in self.schemas}
+        folders = {output: self.staging_folder(output) for output in self.schemas}
         origin = Origin(self.query, generation)
         return StagedFiles(self.open_storage(self.path), folders, self.schemas, origin, worker)
 
@@ -94,6 +122,8 @@ class IcebergPublisher(PublisherBase):
     def __init__(self, sink: IcebergSink) -> None:
         self._sink = sink
         self._storage = sink.open_storage(sink.path)
+        self._rows: dict[str, DeltaRows] = {}
+        """Kept from one commit to the next, because it knows the rows of files."""
         load = iceberg("catalog").load_catalog
         try:
             self._catalog: Catalog = load(sink.catalog_name, **dict(sink.catalog))
@@ -110,7 +140,7 @@ class IcebergPublisher(PublisherBase):
         for output, schema in self._sink.schemas.items():
             problem = None
             if (table := self._table(output)) is not None:
-                problem = self._problem(output, schema, table)
+                problem = self._problem(output, table) or self._other_rows(output, schema, table)
             elif before and output not in before and reached >= 0:
                 problem = (
                     f"output '{output}' is new, but the namespace '{self._sink.namespace}' already has "
@@ -134,7 +164,11 @@ class IcebergPublisher(PublisherBase):
         mark = _mark(self._sink.query, number, epochs_through, staged)
         waiting = [output for output in outputs if not self._is_published(output, number, mark)]
         for problem in files.missing(self._storage, [file for o in waiting for file in pieces[o]]):
-            raise StagedLost(f"{problem} Give a path on a file system that driver and workers share.")
+            # Another driver may have added its changes up meanwhile, and removed them.
+            waiting = [output for output in waiting if not self._is_published(output, number, mark)]
+            if any(pieces[output] for output in waiting):
+                raise StagedLost(f"{problem} Give a path on a file system that driver and workers share.")
+            break
         for output in waiting:
             self._add(output, number, mark, pieces[output])
 
@@ -151,7 +185,9 @@ class IcebergPublisher(PublisherBase):
         for output in self._sink.schemas:
             reached = self._last(output)[1]
             after = -1 if reached is None else reached
-            files.discard(self._storage, [data_folder(output)], origin, kept, after)
+            files.discard(self._storage, [self._sink.staging_folder(output)], origin, kept, after)
+            if reached is not None and self._sink.is_table(self._sink.schemas[output]):
+                self._discard_added_up(output, kept, reached)
 
     def close(self) -> None:
         """Give the catalog's connections back."""
@@ -182,16 +218,24 @@ class IcebergPublisher(PublisherBase):
 
     def _add(self, output: str, number: int, mark: dict[str, str], pieces: list[Staged]) -> None:
         refused = iceberg("exceptions").CommitFailedException
-        addresses = [self._address(file.path) for file in pieces]
+        is_table = self._sink.is_table(self._sink.schemas[output])
         for _ in range(_TRIES_MAX):
             table = self._table_to_write(output)
             if self._is_published(output, number, mark, table):
                 return
             try:
                 with table.transaction() as change:
-                    change.add_files(addresses, snapshot_properties=mark, check_duplicate_files=False)
+                    if is_table:
+                        self._replace_rows(output, number, mark, pieces, table, change)
+                    else:
+                        addresses = [self._address(file.path) for file in pieces]
+                        change.add_files(addresses, snapshot_properties=mark, check_duplicate_files=False)
                     change.set_properties({_mark_of(self._sink.query): msgspec.json.encode(mark).decode()})
+                for file in pieces if is_table else ():
+                    self._storage.delete(file.path)
                 return
+            except StorageError:
+                raise
             except refused:
                 continue  # somebody was faster: the same commit, or another writer with something else
             except Exception as error:  # pyiceberg's errors have no common kind
@@ -204,6 +248,89 @@ class IcebergPublisher(PublisherBase):
         raise StorageError(
             f"the table '{self._name(output)}': commit {number} conflicted {_TRIES_MAX} times with other "
             "writers of the table. Let only this query write to it."
+        )
+
+    def _replace_rows(
+        self,
+        output: str,
+        number: int,
+        mark: dict[str, str],
+        pieces: list[Staged],
+        table: "IcebergTable",
+        change: "Transaction",
+    ) -> None:
+        """Let the snapshot of a transaction have the rows of the one before, with the changes of a commit."""
+        staged = files.file_schema(output, self._sink.schemas[output])
+        there = self._data_files(output, table)
+        rows = self._rows.setdefault(
+            output, DeltaRows(self._storage, data_folder(output), self._sink.columns(output))
+        )
+        columns = pa.schema(list(staged)[1:])
+        token = secrets.token_hex(8)
+        rewritten = rows.apply(
+            list(there),
+            sum_of([self._read(file).select(columns.names) for file in pieces], columns),
+            lambda place: f"rows-commit-{number:012d}-{token}-{place:05d}.parquet",
+        )
+        if change.table_metadata.name_mapping() is None:  # the files have no ids of columns
+            names = change.table_metadata.schema().name_mapping.model_dump_json()
+            change.set_properties({_NAME_MAPPING: names})
+        added = iceberg("io.pyarrow").parquet_files_to_data_files(
+            io=table.io,
+            table_metadata=change.table_metadata,
+            file_paths=iter(
+                [self._address(f"{data_folder(output)}/{each.name}") for each in rewritten.added]
+            ),
+        )
+        update = change.update_snapshot(snapshot_properties=mark)
+        # A commit that removes nothing is an append, and also one that changes nothing has its snapshot.
+        with update.overwrite() if rewritten.removed else update.fast_append() as snapshot:
+            for file in added:
+                snapshot.append_data_file(file)
+            for name in rewritten.removed:
+                snapshot.delete_data_file(there[name])
+
+    def _data_files(self, output: str, table: "IcebergTable") -> "dict[str, DataFile]":
+        """The files of a table by their names in its folder."""
+        if table.current_snapshot() is None:
+            return {}
+        folder = f"{self._address(data_folder(output))}/"
+        found: dict[str, DataFile] = {}
+        for task in table.scan().plan_files():
+            path = str(task.file.file_path)
+            if task.delete_files or not path.startswith(folder):
+                what = "delete files" if task.delete_files else "files outside its folder"
+                raise StorageError(
+                    f"the table '{self._name(output)}' has {what}, so its rows cannot be kept up to date. "
+                    "Another writer has changed the table. Start with a new namespace."
+                )
+            found[path.removeprefix(folder)] = task.file
+        return found
+
+    def _read(self, file: Staged) -> pa.Table:
+        content = self._storage.read(file.path)
+        if (words := files.damage(self._storage.address, file, content)) is not None:
+            raise StorageError(words)
+        return files.table_of(content)
+
+    def _discard_added_up(self, output: str, kept: Collection[str], reached: int) -> None:
+        """Remove changes that are part of the table, which a driver that died has left."""
+        for path in self._storage.list(f"{self._sink.staging_folder(output)}/"):
+            epoch = files.first_epoch(path.rpartition("/")[2], self._sink.query)
+            if epoch is not None and epoch <= reached and path not in kept:
+                self._storage.delete(path)
+
+    def _other_rows(self, output: str, schema: pa.Schema, table: "IcebergTable") -> str | None:
+        """Why a table of current rows cannot be this query's, if it has rows of another one."""
+        if not self._sink.is_table(schema) or next(_marks(table, self._sink.query), None) is not None:
+            return None
+        is_used = any(name.startswith(_mark_of("")) for name in table.properties)
+        if table.current_snapshot() is None and not is_used:
+            return None
+        return (
+            f"output '{output}' is a table, whose rows are those of one query, but '{self._name(output)}' "
+            "has "
+            "rows or commits of another one."
         )
 
     def _is_published(
@@ -242,7 +369,7 @@ class IcebergPublisher(PublisherBase):
             return None
 
     def _table_to_write(self, output: str) -> "IcebergTable":
-        schema = files.file_schema(output, self._sink.schemas[output])
+        schema = self._sink.columns(output)
         self._catalog.create_namespace_if_not_exists(self._sink.namespace)
         table = self._catalog.create_table_if_not_exists(
             (self._sink.namespace, table_name(output)),
@@ -250,12 +377,12 @@ class IcebergPublisher(PublisherBase):
             location=self._address(table_name(output)),
             properties={_RETRIES: "0", _COLUMNS: Columns.of(schema).arrow},
         )
-        if problem := self._problem(output, self._sink.schemas[output], table):
+        if problem := self._problem(output, table):
             raise StorageError(problem)
         return table
 
-    def _problem(self, output: str, schema: pa.Schema, table: "IcebergTable") -> str | None:
-        columns = Columns.of(files.file_schema(output, schema))
+    def _problem(self, output: str, table: "IcebergTable") -> str | None:
+        columns = Columns.of(self._sink.columns(output))
         if table.properties.get(_COLUMNS) != columns.arrow:
             return (
                 f"the table '{self._name(output)}' was not made for the columns {', '.join(columns.names)} "

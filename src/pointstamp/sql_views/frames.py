@@ -1,15 +1,20 @@
 """``ps.views``: PySpark DataFrames and Spark SQL texts as views, each an output of one flow."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pointstamp.dataflow import Dataflow
+from pointstamp.dataflow.dataflow import KnownInput
 from pointstamp.errors import FlowError
 from pointstamp.flow.plan import NodeKind
-from pointstamp.plan.logical import LogicalOperator, Scan, walk
+from pointstamp.plan.logical import Scan, walk
+from pointstamp.sql_views.policies import check_policy, declared_view, is_statement, statements
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from pointstamp.query.query import Query
+    from pointstamp.spark.catalyst.views import LogicalViews
 
 Changes: TypeAlias = Mapping[str, str | Mapping[str, Any]]
 """For each input that is not append-only: the column of weights, or what its rows say."""
@@ -17,27 +22,34 @@ Changes: TypeAlias = Mapping[str, str | Mapping[str, Any]]
 
 def views(
     spark: "SparkSession",
-    views: "Mapping[str, DataFrame | str]",
+    views: "Mapping[str, DataFrame | str] | str",
     /,
     *,
-    inputs: "Mapping[str, DataFrame] | None" = None,
+    inputs: "Mapping[str, Any] | None" = None,
     changes: Changes | None = None,
+    policy: str = "INCREMENTAL",
     name: str = "views",
-) -> Dataflow:
+) -> "ViewFlow":
     """Return a flow that keeps PySpark DataFrames and Spark SQL texts up to date.
 
     Each view is an output of its name. The inputs are the tables that the views read, by name: temporary
-    views, tables of a catalog, and paths. Spark analyzes the queries; names, types and the meaning of
-    expressions are Spark's, under the settings that the session has now.
+    views, tables of a catalog, and paths. ``start`` and ``run`` find them by themselves: Delta and Iceberg
+    tables with their changes, folders of files, streams, published views. Spark analyzes the queries; names,
+    types and the meaning of expressions are Spark's, under the settings that the session has now.
 
     Args:
         spark: the session (classic) in which the texts and the DataFrames have their tables.
-        views: DataFrames or texts in Spark's SQL, by the name of the view.
-        inputs: DataFrames by name, for tables that have none (``createDataFrame`` without a temporary view).
+        views: DataFrames or texts in Spark's SQL, by the name of the view; or a text with one or more
+            statements ``create materialized view name [refresh policy p] as query``.
+        inputs: by the name of a table, a source or a streaming DataFrame that has its rows; or a DataFrame
+            that names a table without a name (``createDataFrame`` without a temporary view).
         changes: how the rows of an input change its table; default: rows are added. A text names the column
             of weights (1 inserts a row, -1 deletes it). A mapping has one of ``{"weight": column}``,
             ``{"operation": column}`` ("insert", "delete", ...), and
             ``{"key": columns, "order": column, "deleted": column}`` for upserts.
+        policy: the refresh policy of views that name none: ``"INCREMENTAL"`` (default) or ``"INCREMENTAL
+            STRICT"`` reject a view that cannot be incremental, with ``"AUTO"`` Spark recomputes it at each
+            refresh, with ``"FULL"`` every view.
         name: the name of the flow.
 
     Raises:
@@ -45,29 +57,146 @@ def views(
 
     Example:
         flow = ps.views(spark, {"totals": "select city, sum(price) as total from orders group by city"})
-        flow.run_local({"orders": [epoch0, epoch1]})["totals"]
+        flow.run({"orders": [epoch0, epoch1]})["totals"]
 
     """
+    queries, policies = _declared(views, check_policy(policy))
+    return _flow_of(spark, queries, policies, inputs, changes, name)
+
+
+def explain_views(
+    spark: "SparkSession",
+    views: "Mapping[str, DataFrame | str] | str",
+    /,
+    *,
+    inputs: "Mapping[str, Any] | None" = None,
+    changes: Changes | None = None,
+    policy: str = "INCREMENTAL",
+) -> str:
+    """Return what ``views`` would do with each view, and why one is not incremental; nothing runs.
+
+    The arguments are those of ``views``; texts may begin with ``explain create materialized view``. A view
+    that ``views`` would reject is explained, too.
+
+    Example:
+        print(ps.explain_views(spark, "explain create materialized view v as select rand() as r from orders"))
+
+    """
+    queries, policies = _declared(views, check_policy(policy))
+    lenient = {name: "AUTO" if each.startswith("INCREMENTAL") else each for name, each in policies.items()}
+    flow = _flow_of(spark, queries, lenient, inputs, changes, "views")
+    flow.policies = policies
+    return flow.explain()
+
+
+class ViewFlow(Dataflow):
+    """A flow of PySpark DataFrames and Spark SQL texts; made by ``views``."""
+
+    def __init__(self, name: str, found: "LogicalViews", policies: Mapping[str, str]) -> None:
+        if not any(isinstance(each, Scan) for each in walk(list(found.outputs.values()))):
+            raise FlowError(
+                f"flow '{name}' reads no table, so nothing in it can change. Read a table in a view."
+            )
+        super().__init__(name, time_zone=found.session.time_zone)
+        self.add_plan(found.outputs)
+        for output, node in self.plan.named(NodeKind.OUTPUT).items():
+            node.settings = found.settings
+            node.notes = tuple(found.notes.get(output, ()))
+        self.policies = policies
+        self.recomputed = found.recomputed
+        self._took: dict[str, float] = {}
+        own = {each.input: each for each in found.recomputed.values()}
+        self._known_inputs: Mapping[str, KnownInput] = {**found.followed, **own}
+
+    def explain(self, *, format: Literal["text", "json"] = "text") -> str:  # noqa: A002 - as other engines
+        """Return for each view whether it is incremental or why not; then the plan, its state and its cost.
+
+        Args:
+            format: ``"text"``, or ``"json"`` for the data of the plan. Default: ``"text"``.
+
+        """
+        plan = super().explain(format=format)
+        if format == "json":
+            return plan
+        return "\n".join([*map(self._verdict, self.policies), "", plan])
+
+    def _verdict(self, name: str) -> str:
+        policy, view = self.policies[name], self.recomputed.get(name)
+        who = f"view '{name}' (refresh policy {policy})"
+        if view is None:
+            return f"{who}: incremental"
+        if policy.startswith("INCREMENTAL"):
+            return f"{who}: REJECTED, because {view.reason}"
+        return f"{who}: recomputed in full by Spark at each refresh, because {view.reason}"
+
+    def _followed(
+        self,
+        spark: "SparkSession",
+        data: Mapping[str, Any],
+        *,
+        checkpoint: str,
+        available_now: bool,
+    ) -> dict[str, Any]:
+        if not self.recomputed:
+            return super()._followed(spark, data, checkpoint=checkpoint, available_now=available_now)
+        from pointstamp.spark.refreshing import refresh_inputs
+
+        if not available_now:
+            names = ", ".join(f"'{each}'" for each in self.recomputed)
+            raise FlowError(
+                f"flow '{self.name}': {names} is recomputed in full, which a query that keeps running "
+                "cannot do. "
+                "Start with available_now=True for each refresh, or define these views with refresh policy "
+                "INCREMENTAL."
+            )
+        own = {each.input for each in self.recomputed.values()}
+        known = {name: each.to_follow() for name, each in self._not_given(data).items() if name not in own}
+        return refresh_inputs(spark, self.recomputed, {**data, **known}, checkpoint, self._took)
+
+    def _started(self, query: "Query") -> None:
+        for name, seconds in self._took.items():
+            reason = self.recomputed[name].reason
+            query.note(f"view '{name}' was recomputed in full by Spark in {seconds:.1f} s, because {reason}")
+
+
+def _flow_of(
+    spark: "SparkSession",
+    queries: "Mapping[str, DataFrame | str]",
+    policies: Mapping[str, str],
+    inputs: "Mapping[str, Any] | None",
+    changes: Changes | None,
+    name: str,
+) -> ViewFlow:
     from pointstamp.spark.catalyst.views import logical_views  # pyspark is loaded by those who use it
 
-    found = logical_views(spark, views, inputs or {}, changes or {})
-    flow = flow_of_plan(name, found.outputs, found.session.time_zone)
-    for output, node in flow.plan.named(NodeKind.OUTPUT).items():
-        node.settings = found.settings
-        node.notes = tuple(found.notes.get(output, ()))
-    return flow
+    found = logical_views(spark, queries, inputs or {}, changes or {}, policies)
+    return ViewFlow(name, found, policies)
+
+
+def _declared(
+    views: "Mapping[str, DataFrame | str] | str", policy: str
+) -> "tuple[dict[str, DataFrame | str], dict[str, str]]":
+    """Return the queries by the names of their views, and the policy of each."""
+    queries: dict[str, DataFrame | str] = {}
+    policies: dict[str, str] = {}
+    pairs: list[tuple[str | None, Any]]
+    pairs = [(None, each) for each in statements(views)] if isinstance(views, str) else list(views.items())
+    for name, each in pairs:
+        if isinstance(each, str) and (name is None or is_statement(each)):
+            found = declared_view(each)
+            name, query = name or found.name, found.query
+            policies[name] = found.policy or policy
+        else:
+            assert name is not None
+            query = each
+            policies[name] = policy
+        if name in queries:
+            raise FlowError(f"ps.views: two views are called '{name}'. Give one of them another name.")
+        queries[name] = query
+    return queries, policies
 
 
 def is_frame(given: object) -> bool:
     """Return whether something is a DataFrame of PySpark, classic or Connect."""
     kind = type(given)
     return kind.__module__.startswith("pyspark.") and kind.__name__ == "DataFrame"
-
-
-def flow_of_plan(name: str, outputs: Mapping[str, LogicalOperator], time_zone: str | None) -> Dataflow:
-    """Return the flow that computes logical operators, each an output of its name."""
-    flow = Dataflow(name, time_zone=time_zone)
-    if not any(isinstance(each, Scan) for each in walk(list(outputs.values()))):
-        raise FlowError(f"flow '{name}' reads no table, so nothing in it can change. Read a table in a view.")
-    flow.add_plan(outputs)
-    return flow

@@ -160,7 +160,7 @@ class Relation:
             at = f"{unique}.{each.column}{twice}"
             names.append(ScopeName(alias, each.column, at, is_null=each.is_null))
             columns_at.append(col(each.at).alias(at))
-        table = self.table.select(*columns_at, name=f"as {unique}")
+        table = self.table.select(*columns_at).named(f"as {unique}")
         return Relation(table, tuple(names), self.is_single)
 
 

@@ -17,6 +17,7 @@ def view(
     *,
     inputs: Any = "",  # noqa: ANN401 - a text, or DataFrames by name
     changes: Changes | None = None,
+    policy: str = "INCREMENTAL",
     name: str = "view",
     max_rounds: int = 100,
     time_zone: str | None = None,
@@ -35,7 +36,8 @@ def view(
     ``time_zone`` is the zone of ``Dataflow``, in which timestamps are shown and read.
 
     A DataFrame of PySpark is read by the plan that Spark's analyzer made of it, as ``ps.views`` says, with
-    ``inputs`` a mapping of DataFrames and ``changes`` how the rows of inputs change their tables:
+    ``inputs`` a mapping of sources or DataFrames, ``changes`` how the rows of inputs change their tables, and
+    ``policy`` the refresh policy:
 
         flow = ps.view(spark.table("orders").groupBy("city").sum("price"))
     """
@@ -46,10 +48,18 @@ def view(
                 "schemas and time_zone= out."
             )
         return views(
-            expression.sparkSession, {"result": expression}, inputs=inputs or None, changes=changes, name=name
+            expression.sparkSession,
+            {"result": expression},
+            inputs=inputs or None,
+            changes=changes,
+            policy=policy,
+            name=name,
         )
-    if changes is not None:
-        raise FlowError("ps.view: changes= is for DataFrames of PySpark. Declare the table in inputs=.")
+    if changes is not None or policy != "INCREMENTAL":
+        given_option = "changes=" if changes is not None else "policy="
+        raise FlowError(
+            f"ps.view: {given_option} is for DataFrames of PySpark. Declare the table in inputs=."
+        )
     try:
         from pointstamp.sql_views import expressions  # an extra: sqlglot is loaded by those who use it
     except ModuleNotFoundError as error:

@@ -7,17 +7,17 @@ join the row of nulls. An operator that is not known here counts as one that may
 Fast operators that cannot take anything back, components by union-find among them, are for such tables only.
 """
 
-from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from pointstamp.flow.plan import Node, NodeKind, Plan
 from pointstamp.operators.exploding import Explode
+from pointstamp.operators.spec import spec_of
 from pointstamp.operators.stateless import Concat, Filter
 from pointstamp.operators.windowing import InWindows
 from pointstamp.tables.aggregates.aggregating import Once
 from pointstamp.tables.consolidating import Consolidated
 from pointstamp.tables.cross import Copied, Dealt
-from pointstamp.tables.grouping import GroupPlan, OnGroups
+from pointstamp.tables.grouping import OnGroups
 from pointstamp.tables.join import InnerJoin
 from pointstamp.tables.mapping import MappedRows
 from pointstamp.tables.on_both import InBoth
@@ -52,18 +52,13 @@ def only_appends(plan: Plan, source: SourcePort) -> bool:
 
 def _only_adds(node: Node) -> bool:
     """Whether an operator makes a table of a stream by adding all its rows."""
-    made, given = _taken_apart(node)
-    return made is Appended and given[-1] is None
+    made = spec_of(node.logic)
+    return made.kind is Appended and made.parameters["weight"] is None
 
 
 def _keeps_growing(node: Node) -> bool:
     """Whether what an operator makes of tables that grow only grows."""
-    made, given = _taken_apart(node)
-    if made is OnGroups and given and isinstance(given[0], GroupPlan):
-        return isinstance(given[0].function, Once)
-    return node.kind is NodeKind.OPERATOR and made in _KEEP_GROWING
-
-
-def _taken_apart(node: Node) -> tuple[Any, tuple[Any, ...]]:
-    """The class of an operator, and what it is made with."""
-    return (node.logic.func, node.logic.args) if isinstance(node.logic, partial) else (node.logic, ())
+    made = spec_of(node.logic)
+    if made.kind is OnGroups:
+        return isinstance(made.parameters["plan"].function, Once)
+    return node.kind is NodeKind.OPERATOR and made.kind in _KEEP_GROWING

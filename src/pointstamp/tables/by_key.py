@@ -9,7 +9,6 @@ Invariant: what was sent last for a key is its row, or says that there is none.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -22,6 +21,7 @@ from pointstamp.flow.stream import Stream
 from pointstamp.flow.updates import Replaces
 from pointstamp.keyed.index import KeyIndex
 from pointstamp.operators.context import Context
+from pointstamp.operators.spec import spec
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.kept.arrangement import Arrangement
 from pointstamp.tables.kept.open_changes import OpenChanges, added_up
@@ -119,7 +119,7 @@ def newest_rows(deltas: Stream, keys: tuple[str, ...], deleted: str, name: str, 
     others = tuple(each for each in result.names if each not in keys)
     return add_operator(
         name,
-        partial(NewestRows, NewestPlan(keys, result)),
+        spec(NewestRows, NewestPlan(keys, result)),
         {"in": deltas.exchange(*keys)},
         {"out": result},
         in_order=True,

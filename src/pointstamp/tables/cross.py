@@ -7,7 +7,6 @@ because what is kept must continue with another number of workers.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import ClassVar, Final
 
 import numpy as np
@@ -17,6 +16,7 @@ from pointstamp.expressions.tree import Expression, col
 from pointstamp.flow.outlet import add_operator
 from pointstamp.flow.stream import Stream
 from pointstamp.operators.context import Context
+from pointstamp.operators.spec import spec
 from pointstamp.rows.hashing import hash_columns
 from pointstamp.tables.deltas import pairs, rows_schema, selected
 from pointstamp.tables.joining import joining
@@ -64,9 +64,9 @@ def all_pairs(
 ) -> Stream:
     """The pairs of all rows of both for which a condition holds."""
     mine, theirs = (_sharded(each.schema) for each in (left, small))
-    deal = partial(Dealt, rows_schema(left).names, mine)
+    deal = spec(Dealt, rows_schema(left).names, mine)
     dealt = add_operator(f"{name}: shards", deal, {"in": left}, {"out": mine})[0]
-    copied = add_operator(f"{name}: copies", partial(Copied, theirs), {"in": small}, {"out": theirs})[0]
+    copied = add_operator(f"{name}: copies", spec(Copied, theirs), {"in": small}, {"out": theirs})[0]
     asked = joining(who, rows_schema(dealt), rows_schema(copied), SHARD, suffix)
     found = pairs(dealt, copied, asked, name, where)
     kept = {each: col(each) for each in rows_schema(found).names if each != SHARD}

@@ -5,7 +5,6 @@ to the flow, and keeps the law of tables, in loops too; what is made of several 
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +21,7 @@ from pointstamp.flow.plan import Node
 from pointstamp.flow.stream import Stream
 from pointstamp.flow.updates import Passes
 from pointstamp.operators.exploding import Explode, exploding
+from pointstamp.operators.spec import spec, spec_of
 from pointstamp.operators.stateless import BatchFunction, Concat, Filter
 from pointstamp.operators.windowing import InWindows, Windowing
 from pointstamp.tables.aggregates.aggregating import Once
@@ -89,18 +89,18 @@ def selected(deltas: Stream, name: str, wanted: Mapping[str, Expression], who: s
         raise FlowError(f"{who} would have no columns, but a table needs at least one. Keep one.")
     made = selection(who, rows_schema(deltas), wanted)
     weighed(who, made.schema)
-    return _one(name, partial(Weighed, made), deltas, made.schema)
+    return _one(name, spec(Weighed, made), deltas, made.schema)
 
 
 def filtered(deltas: Stream, name: str, condition: Expression, who: str) -> Stream:
     """The rows for which a condition holds."""
     compiled = compile_condition(condition, rows_schema(deltas), who)
-    return _one(name, partial(Filter, compiled), deltas, rows_schema(deltas))
+    return _one(name, spec(Filter, compiled), deltas, rows_schema(deltas))
 
 
 def in_windows(deltas: Stream, name: str, asked: Windowing) -> Stream:
     """Rows with the windows in which they lie."""
-    return _one(name, partial(InWindows, asked), deltas, asked.schema)
+    return _one(name, spec(InWindows, asked), deltas, asked.schema)
 
 
 def kept_until(
@@ -130,7 +130,7 @@ def open_sessions(
         )
     plan = GroupPlan(deltas.schema, keys, weighed(f"'{name}'", result), keys, function, 0)
     inputs = {"in": deltas.exchange(*keys), **told}
-    logic = partial(OpenSessions, plan, lateness)
+    logic = spec(OpenSessions, plan, lateness)
     made = add_operator(name, logic, inputs, {"out": plan.result}, in_order=True)[0]
     wiring(made).builder.forgets.add(wiring(made).source.operator)
     return made
@@ -142,7 +142,7 @@ def epoch_sessions(
     """The rows of sessions, in the epoch in which these are over, where epochs are event time."""
     plan = GroupPlan(deltas.schema, keys, function.result, keys, function, 0)
     inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": pa.schema(list(function.result)[:-1])}
-    return add_operator(name, partial(EpochSessions, plan, every), inputs, outputs, in_order=True)[0]
+    return add_operator(name, spec(EpochSessions, plan, every), inputs, outputs, in_order=True)[0]
 
 
 def final(deltas: Stream, name: str, when: Expression, who: str, *, only_grows: bool) -> Stream:
@@ -174,7 +174,7 @@ def _waiting(
     later += any(_makes_sessions(node) for node in _nodes_above(deltas))
     plan = UntilPlan(deltas.schema, compiled, lateness, only_grows, later)
     inputs = {"in": deltas.exchange(*rows_schema(deltas).names), **told}
-    made = add_operator(name, partial(logic, plan), inputs, {"out": result}, in_order=True)[0]
+    made = add_operator(name, spec(logic, plan), inputs, {"out": result}, in_order=True)[0]
     wiring(made).builder.forgets.add(wiring(made).source.operator)
     return made
 
@@ -185,8 +185,8 @@ def _nodes_above(deltas: Stream) -> list[Node]:
 
 
 def _makes_sessions(node: Node) -> bool:
-    plans = node.logic.args if isinstance(node.logic, partial) else ()
-    return any(isinstance(each, GroupPlan) and isinstance(each.function, Sessions) for each in plans)
+    plan = spec_of(node.logic).parameters.get("plan")
+    return isinstance(plan, GroupPlan) and isinstance(plan.function, Sessions)
 
 
 def exploded(
@@ -195,13 +195,13 @@ def exploded(
     """One row for each element of a list."""
     plan = exploding(who, rows_schema(deltas), column, position, is_outer=is_outer, last=(DIFF_FIELD,))
     weighed_columns(who, list(plan.schema)[:-1])
-    return _one(name, partial(Explode, plan), deltas, pa.schema(list(plan.schema)[:-1]))
+    return _one(name, spec(Explode, plan), deltas, pa.schema(list(plan.schema)[:-1]))
 
 
 def mapped(deltas: Stream, function: BatchFunction, schema: pa.Schema, name: str, who: str) -> Stream:
     """What a function makes of the rows."""
     made = pa.schema(list(weighed_columns(who, schema))[:-1])
-    return _one(name, partial(MappedRows, function, made), deltas, made)
+    return _one(name, spec(MappedRows, function, made), deltas, made)
 
 
 def negated(deltas: Stream, name: str) -> Stream:
@@ -231,7 +231,7 @@ def on_groups(
     rounds = len(deltas.loops)
     plan = GroupPlan(deltas.schema, keys, weighed(f"'{name}'", result), keys, function, rounds, summing)
     inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": plan.result}
-    return add_operator(name, partial(OnGroups, plan), inputs, outputs, in_order=True)[0]
+    return add_operator(name, spec(OnGroups, plan), inputs, outputs, in_order=True)[0]
 
 
 def on_sums(
@@ -247,7 +247,7 @@ def on_sums(
         function = SumsOfGroups(summing, weighed(f"'{name}'", result))
         return on_groups(deltas, name, keys, function, result, summing)
     inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": weighed(f"'{name}'", result)}
-    logic = partial(OnSums, SumsPlan(summing, weighed(f"'{name}'", result)))
+    logic = spec(OnSums, SumsPlan(summing, weighed(f"'{name}'", result)))
     return add_operator(name, logic, inputs, outputs, in_order=True)[0]
 
 
@@ -263,7 +263,7 @@ def on_extremes(
     assert not deltas.loops
     plan = ExtremesPlan(Summing(deltas.schema, keys, aggregates), extremes, weighed(f"'{name}'", result))
     inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": weighed(f"'{name}'", result)}
-    return add_operator(name, partial(OnExtremes, plan), inputs, outputs, in_order=True)[0]
+    return add_operator(name, spec(OnExtremes, plan), inputs, outputs, in_order=True)[0]
 
 
 def on_top(
@@ -281,9 +281,9 @@ def on_top(
     inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": weighed(f"'{name}'", result)}
     plan = TopPlan(deltas.schema, keys, first)
     if only_grows and first.rank is None:
-        return add_operator(name, partial(OnFirstOnly, plan, arranged={}), inputs, outputs, in_order=True)[0]
+        return add_operator(name, spec(OnFirstOnly, plan, arranged={}), inputs, outputs, in_order=True)[0]
     arranged = {"rows": arranged_by(deltas, keys, has_nulls=True, order=first.by[0])}
-    logic = partial(OnTop, plan, arranged=arranged)
+    logic = spec(OnTop, plan, arranged=arranged)
     return add_operator(name, logic, inputs, outputs, in_order=True)[0]
 
 
@@ -294,7 +294,7 @@ def once(deltas: Stream, name: str) -> Stream:
         return on_groups(deltas, name, tuple(rows.names), Once(deltas.schema), rows)
     inputs, outputs = {"in": deltas.exchange(*rows.names)}, {"out": weighed(f"'{name}'", rows)}
     arranged = {"rows": arranged_by(deltas, tuple(rows.names), has_nulls=True)}
-    logic = partial(OnRows, weighed(f"'{name}'", rows), arranged=arranged)
+    logic = spec(OnRows, weighed(f"'{name}'", rows), arranged=arranged)
     return add_operator(name, logic, inputs, outputs, in_order=True)[0]
 
 
@@ -325,7 +325,7 @@ def pairs(
         "right": arranged_by(right, plan.right_keys, has_nulls=nulls_match),
     }
     inputs = {"left": left.exchange(*plan.left_keys), "right": right.exchange(*plan.right_keys)}
-    logic = partial(InnerJoin, plan, arranged=arranged)
+    logic = spec(InnerJoin, plan, arranged=arranged)
     return add_operator(name, logic, inputs, {"out": plan.result}, in_order=True)[0]
 
 

@@ -5,12 +5,12 @@ What comes of them are changes from nothing, so rows that are there: each is sen
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from pointstamp.flow.marking import check_adds_up
 from pointstamp.flow.outlet import Outlet, add_operator, wiring
 from pointstamp.flow.stream import Stream
 from pointstamp.flow.updates import Passes
+from pointstamp.operators.spec import spec
 from pointstamp.tables import deltas
 from pointstamp.tables.column_names import weighed_columns
 from pointstamp.tables.table import Table, deltas_of
@@ -42,7 +42,7 @@ def _rows_of(stream: Outlet, name: str) -> OneTime:
     who = f"'{name}' of {stream}"
     check_adds_up(wiring(stream).builder.plan, wiring(stream).source, who)
     schema = weighed_columns(who, list(stream.schema))
-    logic = partial(Appended, schema, None)
+    logic = spec(Appended, schema, None)
     added = add_operator(f"{name}: epoch", logic, {"in": stream}, {"out": schema}, sends=Passes.ADDED)[0]
     at = wiring(added)
     return OneTime(at.builder, at.source, schema, at.scope)

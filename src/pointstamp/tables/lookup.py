@@ -10,7 +10,6 @@ of epochs and rounds.
 """
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -21,6 +20,7 @@ from pointstamp.flow.outlet import add_operator
 from pointstamp.flow.stream import Stream
 from pointstamp.flow.updates import Passes
 from pointstamp.operators.context import Context
+from pointstamp.operators.spec import spec
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.join import without_null_keys
 from pointstamp.tables.joining import Joining, joining
@@ -159,17 +159,17 @@ def looked_up(
     if not isinstance(table, Table):
         raise FlowError(
             f"{who}: expected a table to look rows up in, got {type(table).__name__}. Make a table of a "
-            "stream with running()."
+            "stream with to_table()."
         )
     if how not in ("inner", "left"):
         raise FlowError(
             f"{who}: how must be 'inner' or 'left', got {how!r}. For other joins use two tables: "
-            "stream.running().join(table, ...)."
+            "stream.to_table().join(table, ...)."
         )
     changes = deltas_of(table)
     asked = joining(f"{who} in {table}", stream.schema, table.schema, on, suffix)
     inputs = {"rows": stream.exchange(*asked.pairs), "table": changes.exchange(*asked.pairs.values())}
-    logic = partial(
+    logic = spec(
         LookUp,
         asked,
         changes.schema,

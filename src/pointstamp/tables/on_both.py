@@ -8,7 +8,6 @@ Invariant: what was sent up to an epoch, added up, is every row that is wanted, 
 """
 
 from collections.abc import Mapping
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -18,6 +17,7 @@ import pyarrow as pa
 from pointstamp.flow.outlet import add_operator
 from pointstamp.flow.stream import Stream
 from pointstamp.operators.context import Context
+from pointstamp.operators.spec import spec
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.kept.arrangement import Arrangement
 from pointstamp.tables.kept.open_changes import OpenChanges, added_up
@@ -95,6 +95,6 @@ def in_both(left: Stream, right: Stream, name: str, *, wanted: bool) -> Stream:
     names = tuple(columns_without_weight(left.schema))
     sides = {"left": left, "right": right}
     arranged = {side: arranged_by(each, names, has_nulls=True) for side, each in sides.items()}
-    logic = partial(InBoth if wanted else OnlyInFirst, left.schema, arranged=arranged)
+    logic = spec(InBoth if wanted else OnlyInFirst, left.schema, arranged=arranged)
     inputs = {side: each.exchange(*names) for side, each in sides.items()}
     return add_operator(name, logic, inputs, {"out": left.schema}, in_order=True)[0]

@@ -12,7 +12,6 @@ none.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -23,6 +22,7 @@ import pyarrow.compute as pc
 from pointstamp.flow.outlet import add_operator
 from pointstamp.flow.stream import Stream
 from pointstamp.operators.context import Context
+from pointstamp.operators.spec import spec
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.join import without_null_keys
 from pointstamp.tables.kept.arrangement import Arrangement
@@ -126,7 +126,7 @@ def with_partner(side: Stream, other: Stream, on: Mapping[str, str], name: str, 
     assert not side.loops
     plan = PartnerPlan(side.schema, tuple(on), other.schema, tuple(on.values()))
     arranged = {"rows": arranged_by(side, plan.keys)}
-    logic = partial(WithPartner if wanted else WithoutPartner, plan, arranged=arranged)
+    logic = spec(WithPartner if wanted else WithoutPartner, plan, arranged=arranged)
     inputs = {"rows": side.exchange(*plan.keys), "partners": other.exchange(*plan.other_keys)}
     return add_operator(name, logic, inputs, {"out": side.schema}, in_order=True)[0]
 

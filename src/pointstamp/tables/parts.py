@@ -4,10 +4,10 @@ What an operator has worked out from all that came at a time, by key, is added u
 for each time, from one worker. Adding it up again before it leaves would cost as much as making it.
 """
 
-from functools import partial
 from typing import Final
 
 from pointstamp.flow.plan import Plan
+from pointstamp.operators.spec import spec_of
 from pointstamp.tables.consolidating import Consolidated
 from pointstamp.tables.grouping import OnGroups
 from pointstamp.tables.incoming.border import Border
@@ -26,5 +26,4 @@ _SEND_SUMS: Final = (
 
 def come_in_parts(plan: Plan, source: SourcePort) -> bool:
     """Whether the changes that come out here may have to be added up."""
-    logic = plan.nodes[source.operator].logic
-    return (logic.func if isinstance(logic, partial) else logic) not in _SEND_SUMS
+    return spec_of(plan.nodes[source.operator].logic).kind not in _SEND_SUMS

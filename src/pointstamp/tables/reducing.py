@@ -6,7 +6,6 @@ or without.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from pointstamp.expressions.selecting import check_columns
 from pointstamp.expressions.tree import Expression, col, lit
 from pointstamp.flow.outlet import add_operator, begins_anew
 from pointstamp.flow.stream import Stream
+from pointstamp.operators.spec import spec
 from pointstamp.reduce.aggregate import Aggregation
 from pointstamp.reduce.arguments import Arguments
 from pointstamp.tables import deltas
@@ -65,7 +65,7 @@ def _with_no_row(changes: Stream, arguments: Arguments, name: str, who: str) -> 
     whole = deltas.selected(changes, f"{name}: arguments", marked, who)
     none = {column: [None] for column in whole.schema.names} | {ALL: [0], DIFF: [1]}
     row = pa.RecordBatch.from_pydict(none, schema=whole.schema)
-    return add_operator("from the start on", partial(WithRow, row), {"in": whole}, {"out": whole.schema})[0]
+    return add_operator("from the start on", spec(WithRow, row), {"in": whole}, {"out": whole.schema})[0]
 
 
 def _of_rows(found: Mapping[str, TableAggregate]) -> dict[str, TableAggregate]:

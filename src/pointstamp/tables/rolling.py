@@ -9,13 +9,13 @@ Invariant: of every key those rows are kept that are the last in the order, one 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pointstamp.arrow.runs import expanded
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.selecting import check_columns
 from pointstamp.expressions.tree import Expression, lit
@@ -24,6 +24,7 @@ from pointstamp.flow.outlet import add_operator, wiring
 from pointstamp.flow.stream import Stream
 from pointstamp.flow.updates import Passes
 from pointstamp.operators.context import Context
+from pointstamp.operators.spec import spec
 from pointstamp.reduce.aggregate import Aggregation
 from pointstamp.reduce.arguments import Arguments
 from pointstamp.rows.mixing import Hashes
@@ -36,7 +37,7 @@ from pointstamp.tables.kept.arrangement import Arrangement
 from pointstamp.tables.kept.columns import KeptColumn, as_batch, taken, together
 from pointstamp.tables.kept.groups import Grouped
 from pointstamp.tables.kept.ordering import Ordered, ordering, ranks
-from pointstamp.tables.kept.run import Run, expanded, run_of, run_of_words
+from pointstamp.tables.kept.run import Run, run_of, run_of_words
 from pointstamp.tables.kept.run_keys import groups_of
 from pointstamp.tables.kept.summed import SummedRows
 from pointstamp.tables.kept.weights import DIFF, with_weights
@@ -214,7 +215,7 @@ def rolled(stream: Stream, asked: Rolls) -> Stream:
         Aggregating(found, weighed(who, result)),
     )
     inputs, outputs = {"in": looked_at.exchange(*keys)}, {"out": result}
-    return add_operator(name, partial(Rolling, plan), inputs, outputs, in_order=True, sends=Passes.ADDED)[0]
+    return add_operator(name, spec(Rolling, plan), inputs, outputs, in_order=True, sends=Passes.ADDED)[0]
 
 
 def _check(stream: Stream, asked: Rolls, who: str) -> None:

@@ -6,14 +6,13 @@ same are given the same changes on every worker, and a worker lets them share.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import pyarrow as pa
 
 from pointstamp.flow.outlet import wiring
 from pointstamp.flow.plan import Node, Plan
 from pointstamp.flow.stream import Stream
+from pointstamp.operators.spec import spec_of
 from pointstamp.state.pieces import Piece
 from pointstamp.tables.kept.arrangement import Arrangement
 from pointstamp.tables.kept.ordering import Ordered
@@ -42,7 +41,7 @@ def arranged_by(
     """
     at = wiring(deltas)
     source = at.source
-    while getattr(_made_by(node := at.builder.plan.nodes[source.operator]), "passes_on", False):
+    while getattr(spec_of((node := at.builder.plan.nodes[source.operator]).logic).kind, "passes_on", False):
         (port,) = node.inputs
         assert port.source is not None, "only what is wired passes anything on"
         source = port.source
@@ -96,11 +95,6 @@ def shared_in_words(plan: Plan, node: Node) -> list[str]:
     return made
 
 
-def _made_by(node: Node) -> object:
-    """The class of an operator."""
-    return node.logic.func if isinstance(node.logic, partial) else node.logic
-
-
 def _arranged(node: Node) -> Mapping[str, TableByKey]:
-    logic: Any = node.logic
-    return logic.keywords.get("arranged", {}) if isinstance(logic, partial) else {}
+    found: Mapping[str, TableByKey] = spec_of(node.logic).parameters.get("arranged", {})
+    return found

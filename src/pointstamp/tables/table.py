@@ -9,7 +9,8 @@ that what holds of these in loops holds of them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal
+from types import TracebackType
+from typing import Literal, Self
 
 import pyarrow as pa
 
@@ -17,7 +18,6 @@ from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.selecting import (
     check_columns,
     chosen,
-    operator_name,
     others,
 )
 from pointstamp.expressions.tree import Expression, Value, col
@@ -25,10 +25,10 @@ from pointstamp.expressions.windows import Span
 from pointstamp.flow.event_epochs import epochs_above
 from pointstamp.flow.event_time import has_promise
 from pointstamp.flow.join_kind import How
-from pointstamp.flow.outlet import wiring
-from pointstamp.flow.reducing import checked_name, reducing
+from pointstamp.flow.outlet import add_operator, wiring
 from pointstamp.flow.stream import Loop, Stream
 from pointstamp.flow.updates import Passes
+from pointstamp.operators.spec import Label, spec
 from pointstamp.operators.stateless import BatchFunction, Row, rows_of_rows
 from pointstamp.operators.windowing import windowing
 from pointstamp.reduce.aggregate import Aggregation
@@ -37,13 +37,13 @@ from pointstamp.tables import deltas
 from pointstamp.tables.appending import only_appends
 from pointstamp.tables.as_of import Direction, Tolerance, as_of, joined_as_of
 from pointstamp.tables.by_key import newest_rows
-from pointstamp.tables.column_names import check_new_names, weighed
+from pointstamp.tables.column_names import check_new_names, weighed, weighed_columns
 from pointstamp.tables.cross import all_pairs
+from pointstamp.tables.going_round import GoingRound
 from pointstamp.tables.in_order import OrderFunction
 from pointstamp.tables.joining import check_no_key, checked_how, joining
 from pointstamp.tables.kept.ordering import ordering
 from pointstamp.tables.kept.weights import DIFF
-from pointstamp.tables.loops import TableLoop
 from pointstamp.tables.on_both import in_both
 from pointstamp.tables.one_of_each import one_of_each
 from pointstamp.tables.outer import joined
@@ -52,10 +52,11 @@ from pointstamp.tables.timed.sessions import sessions
 from pointstamp.tables.top import First
 from pointstamp.tables.with_order import ordered
 from pointstamp.tables.within import pairs_within
+from pointstamp.topology.ports import OperatorIndex
 
 
 class Table:
-    """Rows that appear and disappear; made by ``stream.running()`` and by operations on other tables."""
+    """Rows that appear and disappear; made by ``stream.to_table()`` and by operations on other tables."""
 
     def __init__(self, changes: Stream) -> None:
         assert changes.schema.names[-1] == DIFF
@@ -73,12 +74,9 @@ class Table:
 
     # Row by row.
 
-    def select(
-        self, *columns: str | Expression, name: str | Expression = "select", **named: Value
-    ) -> "Table":
+    def select(self, *columns: str | Expression, name: str = "select", **named: Value) -> "Table":
         """Other columns, by name or by expression: ``select("id", total=ps.col("price") * 2)``."""
-        operator, called = operator_name(name, "select", f"select of {self}")
-        return self.project(operator, chosen(f"'{operator}' of {self}", columns, called | named))
+        return self.project(name, chosen(f"'{name}' of {self}", columns, named))
 
     def drop(self, *columns: str) -> "Table":
         """Without these columns; rows that are equal without them are added up."""
@@ -110,7 +108,8 @@ class Table:
         self, function: Callable[[Row], Iterable[Row]], schema: str | pa.Schema, *, name: str = "flat map"
     ) -> "Table":
         """The rows that a function yields for each row, as dictionaries: the same whenever the row comes."""
-        return self.map_batches(lambda batch: rows_of_rows(function, batch, name), schema, name=name)
+        who = Label(name)
+        return self.map_batches(lambda batch: rows_of_rows(function, batch, who), schema, name=name)
 
     def union(self, other: "Table", *, name: str = "union") -> "Table":
         """The rows of both, with all their copies (SQL's ``union all``)."""
@@ -198,19 +197,9 @@ class Table:
             return Table(deltas.once(self._deltas, name))
         return Table(one_of_each(self._deltas, keys, by, name, f"'{name}' of {self}"))
 
-    def reduce(
-        self,
-        *keys: str,
-        aggregates: Mapping[str, Aggregation] | Aggregation | None = None,
-        name: str | Aggregation = "reduce",
-        **named: Aggregation,
-    ) -> "Table":
-        """One row for each key, with aggregates of its rows: ``reduce("city", people=ps.count())``."""
-        asked = reducing(
-            f"reduce of {self}", "reduce", aggregates=aggregates, running=False, name=name, named=named
-        )
-        who = f"'{asked.name}' of {self}"
-        return Table(reduced(self._deltas, keys, asked.aggregates, asked.name, who))
+    def reduce(self, *keys: str, aggregates: Mapping[str, Aggregation], name: str = "reduce") -> "Table":
+        """One row for each key, with aggregates of its rows."""
+        return Table(reduced(self._deltas, keys, aggregates, name, f"'{name}' of {self}"))
 
     def top(
         self,
@@ -243,18 +232,10 @@ class Table:
         return made.drop(ALL) if is_only_keys or not keys else made
 
     def with_order(
-        self,
-        *keys: str,
-        by: str | Iterable[str],
-        functions: Mapping[str, OrderFunction] | None = None,
-        name: str | OrderFunction = "with order",
-        **named: OrderFunction,
+        self, *keys: str, by: str | Iterable[str], functions: Mapping[str, OrderFunction], name: str = "over"
     ) -> "Table":
         """All columns, and what the place of a row among the rows of its key says of it, in an order."""
-        given = {"name": name} if isinstance(name, OrderFunction) else {}
-        operator = checked_name(f"with_order of {self}", "with order" if given else name)
-        wanted = {**(functions or {}), **named, **given}
-        return Table(ordered(self._deltas, keys, by, wanted, operator, f"'{operator}' of {self}"))
+        return Table(ordered(self._deltas, keys, by, functions, name, f"'{name}' of {self}"))
 
     def in_sessions(
         self, *keys: str, at: str, gap: Span, start: str, end: str, while_open: bool, name: str
@@ -278,7 +259,7 @@ class Table:
     # Event time.
 
     def keep_until(self, when: str | Expression, *, name: str = "keep until") -> "Table":
-        """The rows whose time has not been passed by event time: ``keep_until("window_end")``."""
+        """The rows whose time has not been passed by event time: ``retain_until("window_end")``."""
         who, grows = f"'{name}' of {self}", self.only_appends
         return Table(deltas.kept_until(self._deltas, name, _timed(when), who, only_grows=grows))
 
@@ -291,7 +272,7 @@ class Table:
         end: str = "session_end",
         name: str = "sessions",
     ) -> Stream:
-        """As ``stream.sessions``: each row once, with its session, when event time has passed its end."""
+        """Each row once, with its session, when event time has passed its end."""
         epochs = None if has_promise(self._deltas) else epochs_above(self._deltas)
         if epochs is None:
             made = self.in_sessions(*keys, at=at, gap=gap, start=start, end=end, while_open=True, name=name)
@@ -317,13 +298,13 @@ class Table:
         suffix: str = "_right",
         name: str = "join within",
     ) -> Stream:
-        """As ``stream.join_within``, for tables to which rows are only added."""
+        """As ``stream.join_interval``, for tables to which rows are only added."""
         self._check_table(name, other)
         for side in (self, other):
             if not side.only_appends:
                 raise FlowError(
                     f"'{name}' needs append-only tables, but rows of {side} can be deleted. Use join with "
-                    "where=, with both sides downstream of keep_until."
+                    "where=, with both sides downstream of retain_until."
                 )
         return pairs_within(self._deltas, deltas_of(other), on, at, within, suffix, name)
 
@@ -334,11 +315,11 @@ class Table:
 
     # Loops.
 
-    def loop(self, name: str = "loop", *, max_rounds: int | None = None) -> TableLoop:
+    def loop(self, name: str = "loop", *, max_rounds: int | None = None) -> "TableLoop":
         """Open a loop of tables where this one stands: ``with table.loop("reach") as loop``."""
-        return TableLoop(self._deltas.loop(name, max_rounds=max_rounds), max_rounds, Table, deltas_of)
+        return TableLoop(self._deltas.loop(name, max_rounds=max_rounds), max_rounds)
 
-    def enter(self, loop: Loop | TableLoop) -> "Table":
+    def enter(self, loop: "Loop | TableLoop") -> "Table":
         """The same table inside a loop, the same in every round."""
         return loop.enter(self) if isinstance(loop, TableLoop) else Table(loop.enter(self._deltas))
 
@@ -372,7 +353,7 @@ class Table:
         if not isinstance(other, Table):
             raise FlowError(
                 f"'{name}' of {self} needs a table, got {type(other).__name__}. Make a table "
-                "of a stream with running()."
+                "of a stream with to_table()."
             )
 
     def _like(self, name: str, other: "Table") -> Stream:
@@ -391,3 +372,94 @@ def _timed(when: str | Expression) -> Expression:
 def deltas_of(table: Table) -> Stream:
     """The changes of a table as they are sent; for those who write tables, and not for users."""
     return table._deltas  # noqa: SLF001 - this function is the one way to it
+
+
+class TableLoop:
+    """An open loop of tables, for what ``iterate`` cannot say; made by ``table.loop(...)``.
+
+        with edges.loop("reach") as loop:
+            inner = loop.enter(edges)
+            reached = loop.variable(starts)                     # in round 0 it is this table
+            further = reached.join(inner, {"node": "src"}).select(node=ps.col("dst"))
+            now = further.union(loop.enter(starts)).distinct()
+            loop.feedback(reached, now)                         # in the next round it is what the body made
+            result = loop.leave(now)
+
+    The value of a variable in round i + 1 is what was fed back in round i, and in round 0 its start. Tables
+    flow as changes, and the start is there in every round already. So only what the body made without the
+    start goes round: with the start in it, every round would count the start once more.
+
+    Several variables in one block are recursion by turns. A block in a block has rounds of its own.
+    """
+
+    def __init__(self, loop: Loop, rounds_max: int | None) -> None:
+        self._loop = loop
+        self._rounds_max = rounds_max
+        self._variables: dict[OperatorIndex, tuple[Stream, Stream | None]] = {}
+        """By where a variable comes out: what comes round, and the start."""
+
+    @property
+    def name(self) -> str:
+        """What the loop is called."""
+        return self._loop.name
+
+    def enter(self, table: Table) -> Table:
+        """The same table inside the loop, the same in every round."""
+        return Table(self._loop.enter(self._changes("enter", table)))
+
+    def variable(self, start: Table | str | pa.Schema, name: str = "variable") -> Table:
+        """A table that is this one in round 0, and what is fed back later; a schema begins without rows."""
+        who = f"loop '{self.name}': the variable '{name}'"
+        if not isinstance(start, Table):
+            if not isinstance(start, str | pa.Schema):
+                raise FlowError(
+                    f"{who} needs its table in round 0, or the columns of an empty one, got "
+                    f"{type(start).__name__}. Give one of these."
+                )
+            made = again = self._loop.variable(weighed_columns(who, as_schema(start)), name)
+            initial = None
+        else:
+            initial = self._loop.enter(deltas_of(start))
+            again = self._loop.variable(initial.schema, name)
+            made = deltas.together(initial, again, "so far")
+        self._variables[wiring(made).source.operator] = again, initial
+        return Table(made)
+
+    def feedback(self, variable: Table, table: Table) -> None:
+        """Let the variable be this table in the next round."""
+        source = wiring(self._changes("feedback", variable)).source.operator
+        if source not in self._variables:
+            raise FlowError(
+                f"loop '{self.name}': feedback needs a variable of this loop, got {variable}. Use one of "
+                "loop.variable()."
+            )
+        again, initial = self._variables[source]
+        who = f"loop '{self.name}': the feedback of {variable} with {table}"
+        fed = deltas.in_order_of(self._changes("feedback", table), variable.schema, who)
+        # The start is in every round already, so only what the body adds to it goes round.
+        added = fed if initial is None else deltas.without(fed, initial, "without the start")
+        logic = spec(GoingRound, Label(self.name), self._rounds_max)
+        by = {"in": added.exchange(*deltas.rows_schema(added).names)}
+        round_again = add_operator("what goes round", logic, by, {"out": added.schema})[0]
+        self._loop.feedback(again, round_again)
+
+    def leave(self, table: Table) -> Table:
+        """The table outside the loop, as it is after the last round."""
+        return Table(self._loop.leave(self._changes("leave", table)))
+
+    def _changes(self, act: str, table: Table) -> Stream:
+        if not isinstance(table, Table):
+            raise FlowError(
+                f"loop '{self.name}': {act} of a loop of tables needs a table, got "
+                f"{type(table).__name__}. Make a table of a stream with to_table()."
+            )
+        return deltas_of(table)
+
+    def __enter__(self) -> Self:
+        self._loop.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.__exit__(kind, error, trace)

@@ -6,7 +6,6 @@ an input that is trusted not to delete rows that are not there.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from pyarrow import types
@@ -19,6 +18,7 @@ from pointstamp.flow.marking import check_adds_up
 from pointstamp.flow.outlet import add_operator, wiring
 from pointstamp.flow.stream import Stream
 from pointstamp.flow.updates import Passes
+from pointstamp.operators.spec import spec
 from pointstamp.tables.column_names import weighed_columns
 from pointstamp.tables.incoming.border import Border
 from pointstamp.tables.incoming.debezium import DELETED, ORDER, WEIGHT, Events, change_events
@@ -96,7 +96,7 @@ def _added(stream: Stream, who: str, weight: str | None, name: str, *, is_truste
                 f"{stream.schema.field(weight).type}. Cast it."
             )
     schema = weighed_columns(who, [field for field in stream.schema if field.name != weight])
-    logic = partial(Appended, schema, weight)
+    logic = spec(Appended, schema, weight)
     added = add_operator(name, logic, {"in": stream}, {"out": schema}, sends=Passes.ADDED)[0]
     if weight is None:
         return Table(added)
@@ -111,7 +111,7 @@ def _added(stream: Stream, who: str, weight: str | None, name: str, *, is_truste
     inputs, outputs = {"in": by}, {"out": schema}
     whole = {"rows": arranged_by(added, tuple(schema.names[:-1]), has_nulls=True)}
     arranged = {} if has_fingerprints(schema) else whole
-    border = partial(Border, schema, arranged=arranged)
+    border = spec(Border, schema, arranged=arranged)
     return Table(add_operator(f"{name}: border", border, inputs, outputs, in_order=True)[0])
 
 
@@ -140,10 +140,10 @@ def _whole(stream: Stream, who: str, empty: str | None, name: str) -> Table:
             )
         there = stream.filter(col(empty).is_null() | ~col(empty), name=f"{name}: without marks")
     schema = weighed_columns(who, [field for field in stream.schema if field.name != empty])
-    rows = add_operator(f"{name}: rows", partial(Appended, schema, None), {"in": there}, {"out": schema})[0]
+    rows = add_operator(f"{name}: rows", spec(Appended, schema, None), {"in": there}, {"out": schema})[0]
     ticks = add_operator(f"{name}: epochs", Ticks, {"in": stream}, {"out": TICKS})[0]
     inputs = {"rows": rows.exchange(*schema.names[:-1]), "ticks": ticks.broadcast()}
-    logic = partial(States, schema)
+    logic = spec(States, schema)
     return Table(add_operator(name, logic, inputs, {"out": schema}, in_order=True)[0])
 
 
@@ -181,13 +181,13 @@ def upserted(
     schema = weighed_columns(who, [field for field in stream.schema if field.name != deleted])
     plan = UpsertPlan(keys, order, deleted, schema)
     inputs = {"in": stream.exchange(*keys)}
-    logic: Callable[[], Upserts | OrderedUpserts] = partial(Upserts, plan)
+    logic: Callable[[], Upserts | OrderedUpserts] = spec(Upserts, plan)
     if order is not None:
-        logic = partial(OrderedUpserts, plan)
+        logic = spec(OrderedUpserts, plan)
         if is_event_time and deleted is not None:
             _, told, lateness = bounds_for(stream, who)
             inputs |= told
-            logic = partial(TimedUpserts, plan, lateness)
+            logic = spec(TimedUpserts, plan, lateness)
     return Table(add_operator(f"{name}: upserts", logic, inputs, {"out": schema}, in_order=True)[0])
 
 

@@ -2,7 +2,7 @@
 
 Doors (enter, leave, feedback, delay) do no work, so no operator runs for them: a route leads straight from
 the output of an operator to the inputs that read it, through all doors between, and moves the time as their
-summaries say. It does not lead to an operator that runs inside of another one (``pointstamp.flow.chains``),
+summaries say. It does not lead to an operator that runs inside of another one (``pointstamp.flow.plan``),
 but to the one that ends the chain. A message is counted where it arrives. The sender's authority at its
 output covers that, because each door's summary is part of the graph that progress is tracked on.
 """
@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from pointstamp.errors import LoopError
-from pointstamp.flow.chains import OperatorChains
 from pointstamp.flow.pact import STAY, ExchangeBy, Pact, StayHere
-from pointstamp.flow.plan import Node, NodeKind, Plan
+from pointstamp.flow.plan import Node, NodeKind, OperatorChains, Plan
 from pointstamp.topology.domain import Time
 from pointstamp.topology.graph import OperatorGraph
 from pointstamp.topology.ports import Location, OperatorIndex, SourcePort, Target

@@ -107,8 +107,8 @@ OnTaken: TypeAlias = Callable[[OperatorIndex, int], None]
 
 
 def place_of(node: Node) -> str:
-    """The name under which an operator's state is saved and found again."""
-    return f"{node.kind.value} {node.name}"
+    """Return what an operator's state is saved under and found by: its identity, or else its name."""
+    return f"{node.kind.value} {node.identity or node.name}"
 
 
 class _Target(NamedTuple):

@@ -14,12 +14,11 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-import pointstamp
-from pointstamp.compiled import CORE
+from pointstamp.compiled import CORE, SOURCE
 
 # Compiled modules name their source without the folder that holds it.
 _COMPILED: Final = frozenset(f"pointstamp/{name}" for name in CORE)
-_OURS: Final = os.path.join(os.path.dirname(pointstamp.__file__), "")
+_OURS: Final = os.path.join(SOURCE, "")
 _INSTALLED: Final = ("site-packages", "dist-packages")
 # Names in angle brackets that no user has typed; others are cells, prompts and strings of theirs.
 _GENERATED: Final = ("<frozen ", "<__array_function__ ")

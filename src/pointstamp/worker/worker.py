@@ -532,6 +532,7 @@ class Worker:
                     "again."
                 )
             route, output = routes[0], instance.outputs[ahead.output]
+            reader = self.instances[route.reader.operator].node
             if (
                 not saved.must_regain
                 and isinstance(route.pact, StayHere)
@@ -539,9 +540,9 @@ class Worker:
             ):
                 raise RecoveryError(
                     f"operator '{instance.name}' had sent rows for epoch {ahead.time[0]} to "
-                    f"{ahead.target} without an exchange, and a different number of workers saved them, "
-                    "so their owner is unknown. Start with as many workers as before, or add an exchange "
-                    "between the two."
+                    f"{reader.kind.value} {reader.name} without an exchange, and a different number of "
+                    "workers saved them, so their owner is unknown. Start with as many workers as before, or "
+                    "add an exchange between the two."
                 )
             # It is sent again by the first capability, which is all that the worker holds at this moment.
             self._send_along(route, output, output.domain.minimum(), ahead.time, ahead.batch, changes)

@@ -26,12 +26,13 @@ Statements end with a semicolon:
   delete from t where id = 1;    update t set price = price + 1 where city = 'Oslo';
   select * from v where total > 5;                        what it is now; it is not kept
   begin; ... commit;    rollback;                         several changes in one epoch
+  explain select city from v;                             its plan: as written, optimized, and as it runs
   drop view v;    drop table t;
 Each change of a table is an epoch, after which the changes of the views are shown: + comes, - goes.
 Commands are one line:
   .tables           the tables, with their columns and how many rows they have
   .views            the views, in the same way
-  .explain          the flow of the views: its operators, what they keep and what a change costs
+  .explain          the plan of the views: as written, optimized, and as it runs
   .load t file      add the rows of a Parquet, CSV or JSON-lines file to a table
   .read file.sql    the statements of a file
   .help  .quit"""
@@ -168,7 +169,10 @@ class Shell:
 
     def _do(self, node: exp.Expr) -> None:
         session = self._session
-        if isinstance(node, exp.Insert | exp.Delete | exp.Update):
+        if isinstance(node, exp.Command) and node.name.upper() == "EXPLAIN":
+            for query in parse(node.text("expression")):
+                self._display.say(session.explained(query).rstrip())
+        elif isinstance(node, exp.Insert | exp.Delete | exp.Update):
             self._changed(counted(changing.change(session, node), "row"))
         elif isinstance(node, exp.Transaction):
             session.is_waiting = True

@@ -93,11 +93,16 @@ class ShellSession:
         node = next(each for each in self._created if _name_of(each) == view)
         return node.args.get("properties") is None
 
-    def explained(self) -> str:
-        """The flow as text, as ``pointstamp sql`` would run it."""
+    def explained(self, query: exp.Expr | None = None) -> str:
+        """Return the plan of a query, or of all views, as ``pointstamp sql`` would run it."""
         flow = ViewsFlow("shell", self.parameters, _ROUNDS_MAX)
         for node in self._created:
-            flow.add(node.copy())
+            own = node.copy()
+            if query is not None and _is_view(own):  # then only the query is shown
+                own.set("properties", exp.Properties(expressions=[exp.TemporaryProperty()]))
+            flow.add(own)
+        if query is not None:
+            flow.add(query)
         return flow.flow.explain()
 
     def value(self, query: exp.Expr) -> pa.Table:
@@ -114,7 +119,7 @@ class ShellSession:
                 flow.add_input(stored.name, stored.schema, is_single=name in singles)
                 fed[stored.name] = [stored.rows()]
         flow.add(query)
-        return flow.flow.run_local(fed).table(RESULT)
+        return flow.flow.run(fed).table(RESULT)
 
     # What happens.
 
@@ -173,7 +178,7 @@ class ShellSession:
         self.views = {
             name.lower(): StoredTable(name, rows_of_table(schemas[name], name)) for name in made.views
         }
-        self._run = made.flow.open_local(on_result=self._on_result) if tables else None
+        self._run = made.flow.open(on_result=self._on_result) if tables else None
         try:
             for number, changes in history:
                 self._run_epoch(number, {name: each for name, each in changes.items() if name in tables})

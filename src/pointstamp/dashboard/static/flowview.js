@@ -51,12 +51,16 @@ export class FlowView {
         if (hits.length) { this.graph.reveal(hits[this.hit]); this.choose(hits[this.hit]); }
       },
     });
+    this.all = make('button', {
+      id: 'all-operators', 'aria-pressed': 'false', title: 'The operators that run, in place of the steps that were written',
+      onclick: () => this.showAll(this.all.getAttribute('aria-pressed') !== 'true'),
+    }, 'Operators');
     return make(
       'div', { class: 'canvas' },
       make('div', { class: 'tools' }, search,
         make('button', { 'aria-label': 'Smaller', onclick: () => this.graph.zoom(0.8) }, '−'),
         make('button', { 'aria-label': 'Larger', onclick: () => this.graph.zoom(1.25) }, '+'),
-        make('button', { onclick: () => { this.graph.touched = true; this.graph.fit(); } }, 'Fit'), this.found),
+        make('button', { onclick: () => { this.graph.touched = true; this.graph.fit(); } }, 'Fit'), this.all, this.found),
       this.graph.svg,
       make('p', { class: 'key', 'aria-hidden': 'true' },
         make('span', {}, 'up to date'), make('span', { class: 'k-work' }, 'at work'),
@@ -67,9 +71,18 @@ export class FlowView {
 
   show() { this.graph.refit(); }
 
+  /** Show the operators that run, or the steps that were written. */
+  showAll(all) {
+    this.all.setAttribute('aria-pressed', String(all));
+    const kept = this.isOutput() ? this.chosen : null;
+    this.chosen = null;
+    this.graph.showAll(all);
+    if (kept !== null) this.choose(kept); else this.describe();
+  }
+
   update(moment) {
-    this.moment = moment;
     this.graph.update(moment);
+    this.moment = this.graph.moment;
     const outputs = new Map((moment.outputs ?? []).map((each) => [each.name, each]));
     for (const { words, name } of this.buttons.values()) {
       const now = outputs.get(name);
@@ -159,7 +172,10 @@ export class FlowView {
     for (const kept of (this.moment.kept ?? []).filter((each) => each.operator === node.id)) {
       fact(`keeps ${kept.what}`, `${plural(kept.rows, 'row')}, ${bytes(kept.bytes)}${kept.spilled ? `, ${bytes(kept.spilled)} of it in files` : ''}`);
     }
-    for (const edge of this.about.graph.edges.filter((each) => each.to === node.id)) {
+    if (node.step && node.kind === 'operator') fact('is', node.step.words, 'code');
+    if (node.step?.origin) fact('written', node.step.origin, 'code');
+    if (node.members.length > 1) fact('runs as', plural(node.members.length, 'operator'));
+    for (const edge of this.graph.graph.edges.filter((each) => each.to === node.id)) {
       fact('reads', `${this.graph.names.get(edge.from).name}${edge.pact ? `, ${edge.pact}` : ''}${edge.again ? ', a round later' : ''}`);
     }
     if (node.scope.length) fact('in loop', node.scope.join(' / '));

@@ -1,6 +1,7 @@
 // The drawing of a flow: operators with what they are at, loops as regions, ways that light up.
 
 import { key, layout } from './layout.js';
+import { gathered, operatorsOf, stepsOf } from './steps.js';
 import { count, draw, frontier, percent, plural, say, set } from './words.js';
 
 const WIDE = 188, HIGH = 62;
@@ -8,10 +9,10 @@ const TOP = 52, LOW = 36, READABLE = 0.6;
 const KINDS = { input: 'input', output: 'output', operator: '' };
 
 export class Graph {
-  constructor(graph, onChoose) {
-    this.graph = graph;
+  constructor(graph, onChoose, all = false) {
+    this.whole = graph;
     this.onChoose = onChoose;
-    this.names = new Map(graph.nodes.map((node) => [node.id, node]));
+    this.draws(all ? operatorsOf(graph) : stepsOf(graph));
     this.folded = new Set(graph.nodes.length > 80 ? graph.loops.map(key) : []);
     this.view = { x: 0, y: 0, scale: 1 };
     this.chosen = null;
@@ -27,6 +28,21 @@ export class Graph {
     this.listen();
   }
 
+  draws({ graph, stands }) {
+    this.graph = graph;
+    this.stands = stands;
+    this.names = new Map(graph.nodes.map((node) => [node.id, node]));
+  }
+
+  /** Draw all operators that run, or the steps that a user wrote. */
+  showAll(all) {
+    this.draws(all ? operatorsOf(this.whole) : stepsOf(this.whole));
+    this.touched = false;
+    this.chosen = null;
+    this.arrange();
+    this.fit(READABLE);
+  }
+
   /** Lay out and draw anew, after a loop was folded or opened. */
   arrange() {
     this.made = this.best();
@@ -37,7 +53,7 @@ export class Graph {
     for (const region of [...this.made.regions].sort((a, b) => a.path.length - b.path.length)) this.drawRegion(region);
     for (const edge of this.made.edges) this.drawEdge(edge);
     for (const [id, box] of this.made.nodes) if (typeof id === 'number') this.drawNode(this.names.get(id), box);
-    this.update(this.moment);
+    this.update(this.last ?? {});
     this.light(this.ways, this.kinds);
     this.choose(this.chosen);
     this.mark();
@@ -119,7 +135,8 @@ export class Graph {
 
   /** Show how things are now. */
   update(moment) {
-    this.moment = moment;
+    this.last = moment;
+    this.moment = moment = gathered(moment, this.graph, this.stands);
     const slow = new Set((moment.calls ?? []).map((call) => call.operator));
     const holders = holding(moment.operators ?? {}), keeps = new Map();
     for (const each of moment.kept ?? []) keeps.set(each.operator, (keeps.get(each.operator) ?? 0) + each.rows);
@@ -159,10 +176,10 @@ export class Graph {
     this.ways = ways;
     this.kinds = kinds;
     if (this.made === null) return;
-    const shown = (id) => (this.nodes.has(id) ? id : this.made.regions.find((region) => region.folded && this.names.get(id)?.scope.slice(0, region.path.length).join('\n') === region.path.join('\n'))?.key);
+    const shown = (each, id = this.stands.get(each) ?? each) => (this.nodes.has(id) ? id : this.made.regions.find((region) => region.folded && this.names.get(id)?.scope.slice(0, region.path.length).join('\n') === region.path.join('\n'))?.key);
     const on = new Set(), pairs = new Set(), origins = new Map();
     for (const [number_, way] of ways.entries()) {
-      const steps = way.map(shown).filter((id, number, all) => id !== undefined && id !== all[number - 1]);
+      const steps = way.map((id) => shown(id)).filter((id, number, all) => id !== undefined && id !== all[number - 1]);
       steps.forEach((id, number) => { on.add(id); if (number) pairs.add(`${steps[number - 1]}>${id}`); });
       if (!origins.has(steps[0])) origins.set(steps[0], kinds[number_] ?? '');
     }

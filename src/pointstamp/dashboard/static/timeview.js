@@ -14,7 +14,7 @@ export class TimeView {
     this.buttons = WINDOWS.map(([length, name]) => make('button', { 'aria-pressed': String(length === this.window), onclick: () => this.choose(length) }, name));
     this.ticks = draw('svg', { role: 'img', 'aria-label': 'Epochs' });
     this.note = make('p', { class: 'readout' });
-    this.latency = new Chart('From tick to published', { format: seconds, names: ['half', '95 %', '99 %'] });
+    this.latency = new Chart('From tick to published', { format: seconds, names: ['p50', 'p95', 'p99'] });
     this.rows = new Chart('Rows read per second', { format: count, names: ['rows/s'] });
     this.sizes = new Chart('Snapshots', { format: bytes, names: ['changes', 'whole'] });
     this.memory = new Chart('Memory of workers', { format: bytes, names: ['worker 0'] });

@@ -14,7 +14,7 @@ export class TraceView {
     this.worker = 0;
     this.operator = null;
     this.events = [];
-    this.graph = new Graph(about.graph, (id) => { this.operator = this.operator === id ? null : id; this.graph.choose(this.operator); this.paint(); });
+    this.graph = new Graph(about.graph, (id) => { this.operator = this.operator === id ? null : id; this.graph.choose(this.operator); this.paint(); }, true);
     this.words = make('p', { id: 'event', role: 'status', 'aria-live': 'polite' });
     this.slider = make('input', { type: 'range', min: 0, max: 0, value: 0, 'aria-label': 'Step', oninput: () => this.go(Number(this.slider.value)) });
     this.select = make('select', { 'aria-label': 'As which worker sees it', onchange: () => { this.worker = Number(this.select.value); this.paint(); } },

@@ -2,24 +2,53 @@
 
 Workers stage encoded rows as files (``pointstamp.sinks.files``) in the query's checkpoint, or below a path
 that is given; small ones are in the journal, with their commit. The driver writes the files of a commit as
-one transaction (``publisher``) and removes them.
+one transaction (``KafkaPublisher``) and removes them.
+
+Publish commits as Kafka transactions.
+
+A reader of committed records sees all of a commit or nothing of it. One producer writes it, because no other
+can write into its transaction: so the rows of a commit pass through the driver, encoded by the workers.
+
+Whether a commit is published is decided in this order, and the order is what makes it safe: first the
+transactions of the query are taken over, which ends what another driver has begun and refuses all that it
+tries from then on; then the last commit is read; then the next is written. A driver that was replaced and
+does not know it is refused by Kafka, takes over again, and finds the commit there. So each commit is written
+once, no matter how many drivers write it and when they die.
+
+The rows of a commit are sent while the commit is written into the journal, and the transaction is committed
+after that. A process that dies in between leaves an open transaction, which the next driver rolls back.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pointstamp.errors import FlowError
+from pointstamp.errors import FlowError, NotStored, RecoveryError, StorageError
 from pointstamp.redaction import RedactedRepr, redact
+from pointstamp.sinks import files
 from pointstamp.sinks.files import Origin, StagedFiles, folder_name
-from pointstamp.sinks.kafka.cluster import check_installed
-from pointstamp.sinks.kafka.publisher import KafkaPublisher
-from pointstamp.sinks.kafka.records import STAGED, RecordPlan
-from pointstamp.sinks.port import Epochs, SinkBase, Staged, WriterBase
+from pointstamp.sinks.kafka import commits
+from pointstamp.sinks.kafka.cluster import (
+    ANSWER_SECONDS_MAX,
+    Cluster,
+    cannot,
+    check_installed,
+    error_words,
+    partitions_of,
+)
+from pointstamp.sinks.kafka.commits import BEGUN, NO_COMMIT, CommitNote
+from pointstamp.sinks.kafka.records import STAGED, KafkaRecord, RecordPlan, records
+from pointstamp.sinks.port import Epochs, PublisherBase, SinkBase, Staged, WriterBase
 from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.port import Storage
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaException, Producer
+
 
 COMMITS = "pointstamp-commits"
 INLINE_BYTES_MAX = 64 * 1024
@@ -88,7 +117,7 @@ class KafkaSink(SinkBase, RedactedRepr):
         plans = {output: self._plan_of(output, schema) for output, schema in self.schemas.items()}
         return KafkaWriter(StagedFiles(self.storage(), self.folders(), schemas, origin, worker), plans)
 
-    def publisher(self) -> KafkaPublisher:
+    def publisher(self) -> "KafkaPublisher":
         """For the driver."""
         return KafkaPublisher(self)
 
@@ -146,3 +175,237 @@ class KafkaWriter(WriterBase):
             epoch: [plan.staged(epoch, batch) for batch in batches if batch.num_rows]
             for epoch, batches in epochs.items()
         }
+
+
+_TRIES_MAX: Final = 5
+_QUEUE_RECORDS: Final = 1_000_000
+
+
+class KafkaPublisher(PublisherBase):
+    """Writes the commits of one query; used by the driver's thread."""
+
+    def __init__(self, sink: KafkaSink) -> None:
+        self._sink = sink
+        self._cluster = Cluster(sink.bootstrap, sink.options)
+        self._storage = sink.storage()
+        self._producer: Producer | None = None
+        self._last = NO_COMMIT
+        self._sent: CommitNote | None = None
+        """What the open transaction holds, if one is open."""
+
+    def check_outputs(self, before: Collection[str]) -> None:
+        """An output may begin and end with any commit, but its topic must be there."""
+        del before
+        topics = {self._sink.topic_of(output) for output in self._sink.schemas}
+        there = partitions_of(self._cluster.admin(), topics)
+        if missing := sorted(topics - there.keys()):
+            raise RecoveryError(
+                f"{self._cluster} has no topic {', '.join(map(repr, missing))}, which the sink publishes "
+                "to. Nothing was changed. Create the topic, or name another one."
+            )
+
+    def begin(self) -> None:
+        """Note that the query has no commit yet, unless something is noted."""
+        for _ in range(_TRIES_MAX):
+            producer = self._taken_over()
+            if self._last != NO_COMMIT:
+                return
+            if self._write(producer, {}, BEGUN):
+                self._last = BEGUN
+                return
+        raise self._refused("the beginning")
+
+    @contextmanager
+    def prepared(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> Iterator[None]:
+        """Send the rows of a commit, still invisible, while the journal records it."""
+        producer = self._producer
+        if producer is not None and self._sent is None and number == self._last.number + 1:
+            note = self._last.after(number, epochs_through, commits.digest(epochs_through, staged))
+            try:
+                self._send_rows(producer, self._content(staged), note)
+            except Exception:  # publishing tries it again, and says what is wrong
+                self._leave()
+        try:
+            yield
+        except BaseException:
+            self._roll_back(producer)
+            raise
+
+    def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
+        """Write a commit unless it is already published."""
+        digest = commits.digest(epochs_through, staged)
+        for _ in range(_TRIES_MAX):
+            producer = self._taken_over()
+            if self._is_published(number, digest):
+                self._remove(staged)
+                return
+            note = self._last.after(number, epochs_through, digest)
+            if self._sent not in (None, note):
+                self._leave()  # another commit was prepared
+                continue
+            try:
+                content = {} if self._sent == note else self._content(staged)
+            except NotStored:
+                # Another driver may have published it meanwhile, and removed what was staged.
+                self._leave()
+                if not self._is_published_by_others(number, digest):
+                    raise
+                return
+            if self._write(producer, content, note):
+                self._last = note
+                self._remove(staged)
+                return
+        raise self._refused(f"commit {number}")
+
+    def published_through(self) -> int | None:
+        """The last epoch that is committed in Kafka."""
+        self._leave()  # others may have published since
+        self._taken_over()
+        return None if self._last == NO_COMMIT else self._last.epochs_through
+
+    def discard(self, generation: int, keep: Collection[Staged]) -> None:
+        """Remove what earlier generations have staged, unless it is kept and not known to be published."""
+        kept = {piece.path for piece in keep if piece.last_epoch > self._last.epochs_through}
+        folders = list(self._sink.folders().values())
+        files.discard(self._storage, folders, Origin(self._sink.query, generation), kept)
+
+    # Inside.
+
+    def _refused(self, what: str) -> StorageError:
+        return StorageError(
+            f"{what} could not be written into {self._cluster}, which refused the producer of query "
+            f"'{self._sink.query}' {_TRIES_MAX} times. If other drivers of this query run, stop all but one."
+        )
+
+    def _taken_over(self) -> "Producer":
+        """The producer of the query's transactions, after it is known which commit was the last."""
+        if self._producer is None:
+            from confluent_kafka import KafkaException, Producer
+
+            settings = self._cluster.settings(
+                transactional_id=f"pointstamp-{self._sink.query}",
+                partitioner="murmur2_random",  # a key goes where Java's clients would put it
+                linger_ms=1,
+                queue_buffering_max_messages=_QUEUE_RECORDS,
+            )
+            producer = Producer(settings)
+            try:
+                producer.init_transactions(ANSWER_SECONDS_MAX)
+            except KafkaException as error:
+                raise cannot(f"begin the transactions of query '{self._sink.query}'", error) from error
+            self._last = commits.last_commit(self._cluster, self._sink.commits, self._sink.query)
+            self._producer = producer
+        return self._producer
+
+    def _leave(self) -> None:
+        """Use the producer no more; the next one rolls back what it has sent."""
+        self._producer = self._sent = None
+
+    def _roll_back(self, producer: "Producer | None") -> None:
+        """End the transaction of a producer, if one is open, so that no reader waits for it."""
+        from confluent_kafka import KafkaException
+
+        if producer is not None:
+            with suppress(KafkaException):  # nothing may be open, and Kafka may be gone
+                producer.abort_transaction(ANSWER_SECONDS_MAX)
+        self._leave()
+
+    def _is_published_by_others(self, number: int, digest: str) -> bool:
+        self._taken_over()
+        return self._is_published(number, digest)
+
+    def _is_published(self, number: int, digest: str) -> bool:
+        """Whether a commit is there; StorageError if another one is, or if one before it is missing."""
+        last = self._last
+        if number > last.number + 1:
+            raise StorageError(
+                f"expected commit {last.number + 1} of query '{self._sink.query}' in {self._cluster}, got "
+                f"commit {number}. Nothing was changed. A commit was lost, or the topic "
+                f"'{self._sink.commits}' was emptied: start with a new checkpoint."
+            )
+        if number <= last.number and last.digest_of(number) not in (digest, None):
+            raise StorageError(
+                f"commit {number} of query '{self._sink.query}' is already published with different rows. "
+                "Nothing was changed. Use the checkpoint that wrote it."
+            )
+        return number <= last.number
+
+    def _content(self, staged: Sequence[Staged]) -> dict[str, pa.Table]:
+        """The rows of each output, earlier epochs first."""
+        tables: dict[str, list[pa.Table]] = {}
+        for piece in sorted(staged, key=lambda each: each.path):
+            content = piece.content or self._storage.read(piece.path)
+            if problem := files.damage(self._storage.address, piece, content):
+                raise StorageError(problem)
+            tables.setdefault(piece.output, []).append(files.table_of(content))
+        return {output: pa.concat_tables(each) for output, each in tables.items()}
+
+    def _write(self, producer: "Producer", content: dict[str, pa.Table], note: CommitNote) -> bool:
+        """Write a commit in one transaction; False if the producer is refused, as after a takeover."""
+        from confluent_kafka import KafkaException
+
+        sink = self._sink
+        try:
+            if self._sent != note:
+                self._send_rows(producer, content, note)
+            producer.commit_transaction(ANSWER_SECONDS_MAX)
+            self._sent = None
+        except KafkaException as error:
+            self._leave()
+            if _is_refused(error):
+                return False
+            if error.args[0].txn_requires_abort():
+                with suppress(KafkaException):
+                    producer.abort_transaction(ANSWER_SECONDS_MAX)
+            raise cannot(f"take commit {note.number} of query '{sink.query}'", error) from error
+        except BaseException:
+            self._leave()
+            raise
+        return True
+
+    def _send_rows(self, producer: "Producer", content: dict[str, pa.Table], note: CommitNote) -> None:
+        """Begin a transaction, and send everything of a commit; that it has arrived is not waited for."""
+        sink = self._sink
+        producer.begin_transaction()
+        for output, table in content.items():
+            for epoch in sorted(pc.unique(table.column("epoch")).to_pylist()):
+                mine = table.filter(pc.equal(table.column("epoch"), epoch))
+                _send(producer, sink.topic_of(output), records(mine))
+        _send(producer, sink.commits, iter([KafkaRecord(sink.query.encode(), commits.encoded(note))]))
+        self._sent = note
+
+    def _remove(self, staged: Sequence[Staged]) -> None:
+        """What is published is not needed again: the note of its commit says that it is."""
+        for piece in staged:
+            if not piece.content:
+                self._storage.delete(piece.path)
+
+
+def _send(producer: "Producer", topic: str, given: Iterator[KafkaRecord]) -> None:
+    from confluent_kafka import KafkaError, KafkaException
+
+    for record in given:
+        while True:
+            try:
+                producer.produce(topic, record.value, record.key)
+                break
+            except BufferError:  # the queue is full: wait until some of it is sent
+                producer.poll(0.1)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
+                    raise
+                raise RecoveryError(
+                    f"a record for the topic '{topic}' has {len(record.value or b''):,} bytes, which is more "
+                    f"than the Kafka client accepts: {error_words(error)}. Allow larger records "
+                    "(options={'message.max.bytes': ...}, and max.message.bytes of the topic), then restart "
+                    "the query; the commit is in the journal."
+                ) from error
+
+
+def _is_refused(error: "KafkaException") -> bool:
+    """Whether a producer is of no use any more; most often because another driver has taken over."""
+    from confluent_kafka import KafkaError
+
+    own = (KafkaError._FENCED, KafkaError._FATAL)  # noqa: SLF001 - public there
+    codes = (*own, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
+    return error.args[0].fatal() or error.args[0].code() in codes

@@ -12,6 +12,7 @@ first row (for ``last``, the last one) in the order of all columns of the input,
 for all of them and does not depend on the workers.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -22,6 +23,7 @@ from pyarrow import types
 
 from pointstamp.expressions.tree import Call, CastTo, Expression, Literal
 from pointstamp.reduce.aggregate import Aggregate, AggregateKind
+from pointstamp.spark.catalyst.collected_aggregates import COLLECTED_AGGREGATES, both, percentiles
 from pointstamp.spark.catalyst.expression_context import ExpressionContext
 from pointstamp.spark.catalyst.scalar_operators import mode_of
 from pointstamp.spark.catalyst.trees import TreeNode
@@ -59,6 +61,7 @@ _MOMENTS: Final[dict[str, AggregateKind]] = {
 _BY_ANOTHER: Final[dict[str, AggregateKind]] = {"MaxBy": "max_by", "MinBy": "min_by"}
 _COLLECTED: Final[dict[str, AggregateKind]] = {"CollectList": "collect_list", "CollectSet": "collect_set"}
 _ENDS: Final[dict[str, AggregateKind]] = {"First": "first", "AnyValue": "first", "Last": "last"}
+_APPROXIMATE: Final = re.compile("HyperLogLog|Approx|Hll|Kll|Theta|Tuple|CountMinSketch|HistogramNumeric")
 
 _LONG_DIGITS: Final = pa.decimal128(20, 0)
 
@@ -94,15 +97,17 @@ def translate_aggregate(
     if kind in _ENDS:
         value = translator.translate(function.children[0])
         if function.fields.get("ignoreNulls"):
-            where = _both(where, Call("not", (Call("is_null", (value,)),)))
+            where = both(where, Call("not", (Call("is_null", (value,)),)))
         return TranslatedAggregate(Aggregate(_ENDS[kind], value, by=tuple(columns), where=where))
-    if kind == "Percentile" and not is_distinct:
-        return TranslatedAggregate(_percentile(translator, function, where))
+    if kind in ("Percentile", "PercentileDisc") and not is_distinct:
+        return TranslatedAggregate(*percentiles(translator, function, where))
+    if kind in COLLECTED_AGGREGATES:
+        return TranslatedAggregate(*COLLECTED_AGGREGATES[kind](translator, function, where, is_distinct))
+    if _APPROXIMATE.match(kind):
+        raise translator.rejected(
+            node, f"the aggregate {kind} is approximate, and its value depends on the order of the rows"
+        )
     raise translator.rejected(node, f"the aggregate {kind} is not supported in an incremental view")
-
-
-def _both(one: Expression | None, other: Expression) -> Expression:
-    return other if one is None else Call("and", (one, other))
 
 
 def _plain(
@@ -130,7 +135,7 @@ def _count(
     if len(known) == 1:
         return Aggregate("count", known[0], where=where)
     present = [Call("not", (Call("is_null", (value,)),)) for value in known]
-    return Aggregate("count", where=reduce(_both, present, where))
+    return Aggregate("count", where=reduce(both, present, where))
 
 
 def _sum(
@@ -154,18 +159,3 @@ def _sum(
     if is_distinct:
         return TranslatedAggregate(DistinctAggregate(name, (value,), where), finish)
     return TranslatedAggregate(Aggregate(name, value, where=where), finish)
-
-
-def _percentile(translator: ExpressionContext, function: TreeNode, where: Expression | None) -> Aggregate:
-    child, percentage, frequency = function.children
-    fraction = translator.constant(percentage, "the percentage")
-    if not isinstance(fraction, int | float) or translator.constant(frequency, "the frequency") != 1:
-        raise translator.rejected(function, "one percentage and a frequency of 1 are supported")
-    if function.fields.get("reverse"):
-        fraction = 1 - fraction
-    value = translator.translate(child)
-    if not (types.is_integer(found := translator.type_of(value)) or types.is_floating(found)):
-        raise translator.rejected(function, f"of values of the type {found} it is not supported")
-    if fraction == 0.5:
-        return Aggregate("median", value, where=where)
-    return Aggregate("quantile", value, where=where, fraction=float(fraction))

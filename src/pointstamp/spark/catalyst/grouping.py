@@ -97,6 +97,7 @@ def project_onto(
     translation: Translation, relation: BoundRelation, results: Sequence[ExpressionNode]
 ) -> BoundRelation:
     """Return a relation with these expressions as its output: attributes, and aliases of others."""
+    relation, results = translation.without_functions(relation, results)  # over aggregates
     columns: dict[int, str] = {}
     added: dict[str, Expression] = {}
     known: dict[str, str] = {}

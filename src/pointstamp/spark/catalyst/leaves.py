@@ -2,8 +2,10 @@
 
 A table has the name of the temporary view that is directly over it, of its table in a catalog, or of its
 path. A leaf without any of them has the name under which ``inputs=`` gives a DataFrame with the same leaf.
+How its rows are read is found by ``followed``, unless ``inputs=`` gives a source or a stream by its name.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -14,10 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pointstamp.errors import SqlError
 from pointstamp.plan.logical import Scan, ScanKind
+from pointstamp.spark.catalyst.followed import CHANGE, FollowedInput, follow, is_python_source
 from pointstamp.spark.catalyst.relation import schema_of
 from pointstamp.spark.catalyst.session import SessionSettings
 from pointstamp.spark.catalyst.trees import PlanNode
+from pointstamp.tables.kept.weights import DIFF
 
+_FILE_STREAM: Final = re.compile(r"FileSource\[(.*?)/?\]")
 _CHANGES: Final = ("weight", "operation", "key", "order", "deleted")
 
 
@@ -29,6 +34,8 @@ class Leaf:
     scan: Scan
     jvm: Any
     """The leaf of the plan in the JVM."""
+    followed: FollowedInput
+    """How a query reads it."""
 
     @property
     def columns(self) -> list[str]:
@@ -42,12 +49,13 @@ class Leaves:
     def __init__(
         self,
         spark: SparkSession,
-        inputs: Mapping[str, DataFrame],
+        inputs: Mapping[str, Any],
         changes: Mapping[str, str | Mapping[str, Any]],
     ) -> None:
         self._spark = spark
         self._changes = dict(changes)
-        self._given = {name: self._only_leaf(name, frame) for name, frame in inputs.items()}
+        self._sources = {name: each for name, each in inputs.items() if not _is_batch(each)}
+        self._given = {name: self._only_leaf(name, each) for name, each in inputs.items() if _is_batch(each)}
         self.found: dict[str, Leaf] = {}
 
     def _only_leaf(self, name: str, frame: DataFrame) -> Any:  # noqa: ANN401 - a leaf of the JVM
@@ -63,7 +71,9 @@ class Leaves:
         name = self._name(node, jvm, view_name)
         known = self.found.get(name)
         if known is None:
-            known = Leaf(name, self._scan(name, schema_of(node.fields["output"])), jvm)
+            followed = self._followed(name, jvm)
+            scan = self._scan(name, schema_of(node.fields["output"]), followed)
+            known = Leaf(name, scan, jvm, followed)
             self.found[name] = known
         elif not known.jvm.sameResult(jvm):
             raise SqlError(
@@ -74,7 +84,7 @@ class Leaves:
 
     def check_unused(self) -> None:
         """Reject names in ``inputs=`` and ``changes=`` that no view reads."""
-        for option, names in (("inputs", self._given), ("changes", self._changes)):
+        for option, names in (("inputs", [*self._given, *self._sources]), ("changes", self._changes)):
             for name in names:
                 if name not in self.found:
                     raise SqlError(
@@ -94,16 +104,34 @@ class Leaves:
             paths = jvm.relation().location().rootPaths()
             return PurePosixPath(str(paths.apply(0).getName())).name.split(".")[0]
         if node.kind.startswith("DataSourceV2"):
-            return str(jvm.identifier().get().name())
+            if jvm.identifier().isDefined():
+                return str(jvm.identifier().get().name())
+            if is_python_source(jvm) and jvm.options().containsKey("output"):
+                return str(jvm.options().get("output"))
+        if node.kind == "StreamingRelation" and (found := _FILE_STREAM.fullmatch(str(jvm.sourceName()))):
+            return PurePosixPath(found[1]).name.split(".")[0]
         columns = ", ".join(each.fields["name"] for each in node.fields["output"])
         raise SqlError(
             f"the table with the columns {columns} has no name. Call createOrReplaceTempView('name') before "
             "the view is defined and read spark.table('name'), or give inputs={'name': DataFrame}."
         )
 
-    def _scan(self, name: str, schema: pa.Schema) -> Scan:
+    def _followed(self, name: str, jvm: Any) -> FollowedInput:  # noqa: ANN401 - a leaf of the JVM
+        source = self._sources.get(name)
+        if source is None:
+            return follow(self._spark, name, jvm)
+        words = source.describe() if hasattr(source, "describe") else "stream given in inputs="
+        return FollowedInput(name, words, lambda: source, None)
+
+    def _scan(self, name: str, schema: pa.Schema, followed: FollowedInput) -> Scan:
         given = self._changes.get(name)
         if given is None:
+            if followed.marker == CHANGE:
+                declared = schema.append(pa.field(CHANGE, pa.string()))
+                return Scan(name, declared, "operations", CHANGE, trusted=True)
+            if followed.marker == DIFF:
+                declared = schema.append(pa.field(DIFF, pa.int64()))
+                return Scan(name, declared, "weights", DIFF, trusted=True)
             return Scan(name, schema)
         said: dict[str, Any] = {"weight": given} if isinstance(given, str) else dict(given)
         if unknown := [each for each in said if each not in _CHANGES]:
@@ -153,6 +181,11 @@ class Leaves:
                     f"view '{name}' was created with {setting}={said.get()}, and the session has {own}. "
                     "Create it again in this session."
                 )
+
+
+def _is_batch(given: Any) -> bool:  # noqa: ANN401 - whatever came
+    """Return whether an input is a DataFrame that names a leaf, and not a stream or a source of its rows."""
+    return isinstance(given, DataFrame) and not given.isStreaming
 
 
 def _new(table: str, schema: pa.Schema, name: str) -> str:

@@ -3,7 +3,8 @@
 ``toJSON`` writes null for a field whose class it does not know. Two trees that mean something else have the
 same JSON then: ``try_add(a, b)`` and ``a + b`` differ in their evaluation mode only, and so do ``try_cast``
 and ``cast``. A literal of bytes is written as the address of an array, and a timestamp as the text of a
-clock, which shows an hour twice when clocks are set back. ``complete`` fills these fields in. A translator
+clock, which shows an hour twice when clocks are set back. The function of a Python UDF is left out, too.
+``complete`` fills these fields in. A translator
 rejects a tree in which one is missing.
 
 The nodes of the two trees are matched by place: ``children`` is in both the same list.
@@ -78,6 +79,8 @@ def _is_incomplete(tree: TreeNode) -> bool:
     if tree.kind == "Literal":
         kind = tree.fields["dataType"]  # a nested type is a mapping
         return isinstance(kind, str) and kind in _EXACT_LITERALS and tree.fields["value"] is not None
+    if tree.kind == "PythonUDF":
+        return True
     has_plan = any(isinstance(tree.fields.get(name), TreeNode) for name in _PLANS)
     return has_plan or any(tree.fields.get(name, 0) is None for name in _OMITTED)
 
@@ -92,6 +95,8 @@ def _own_fields(expression: Any, tree: TreeNode) -> Mapping[str, Any]:  # noqa: 
             return tree.fields
         value = expression.value()
         return {**tree.fields, "value": bytes(value) if tree.fields["dataType"] == "binary" else int(value)}
+    if tree.kind == "PythonUDF":
+        return {**tree.fields, "func": _pickled_function(expression.func())}
     omitted: dict[str, Any] = {
         name: str(getattr(expression, name)()) for name in _OMITTED if tree.fields.get(name, 0) is None
     }
@@ -100,6 +105,14 @@ def _own_fields(expression: Any, tree: TreeNode) -> Mapping[str, Any]:  # noqa: 
             None if each is None else str(each) for each in _elements(expression.patterns())
         ]
     return {**tree.fields, **omitted}
+
+
+def _pickled_function(function: Any) -> bytes | None:  # noqa: ANN401 - a PythonFunction in the JVM
+    """The function as Spark's Python pickled it, or None if it is kept beside (one that is very large)."""
+    if function.broadcastVars().size():
+        return None
+    found = function.command()
+    return bytes(byte % 256 for byte in (found.apply(place) for place in range(found.size())))
 
 
 def _elements(sequence: Any) -> Iterator[Any]:  # noqa: ANN401 - a Seq of Scala

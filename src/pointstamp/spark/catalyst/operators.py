@@ -12,12 +12,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pointstamp.errors import SqlError
-from pointstamp.expressions.tree import Expression, col, lit
+from pointstamp.expressions.tree import Call, Expression, col, lit
 from pointstamp.plan import logical
 from pointstamp.plan.logical import Iterate, LogicalOperator, Recursive, Variable
 from pointstamp.spark.catalyst.grouping import aggregate, project_onto
 from pointstamp.spark.catalyst.joins import join
 from pointstamp.spark.catalyst.leaves import Leaf, Leaves
+from pointstamp.spark.catalyst.python_functions import cogrouped_map, grouped_map
 from pointstamp.spark.catalyst.relation import (
     BoundRelation,
     attribute,
@@ -39,15 +40,17 @@ _ROUNDS_MAX: Final = 100
 _ROWS_MAX: Final = 100_000
 """A Range with more rows is not a constant of a query."""
 _LEAVES: Final = frozenset(
-    ["LogicalRDD", "LogicalRelation", "HiveTableRelation", "DataSourceV2Relation", "DataSourceV2ScanRelation"]
-)
+    [
+        "LogicalRDD", "LogicalRelation", "HiveTableRelation", "DataSourceV2Relation",
+        "DataSourceV2ScanRelation", "StreamingRelation", "StreamingRelationV2",
+    ]
+)  # fmt: skip
 _PASSED: Final = frozenset(
     [
         "SubqueryAlias", "LocalLimit", "Repartition", "RepartitionByExpression", "RebalancePartitions",
         "ResolvedHint", "EventTimeWatermark", "LocalRelationAlias",
     ]
 )  # fmt: skip
-_STREAMING: Final = frozenset(["StreamingRelation", "StreamingRelationV2", "StreamingExecutionRelation"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ class PlanTranslator:
 
     def view(self, analyzed: Any, name: str) -> TranslatedView:  # noqa: ANN401 - a plan of the JVM
         """Return the logical plan of a view; SqlError names what it cannot have."""
-        schema = _output_schema(analyzed, name)
+        schema = output_schema(analyzed, name)
         self._plan = self._rules.prepare(analyzed)
         self._kept.append(self._plan)
         self._commons.clear()
@@ -104,10 +107,6 @@ class PlanTranslator:
     def _translate(self, node: PlanNode) -> BoundRelation:
         if node.kind in _LEAVES:
             return self._scan(node, None)
-        if node.kind in _STREAMING:
-            raise rejected(
-                node, "is a stream", "Define the view over a batch DataFrame, and start it with the stream."
-            )
         if node.kind in _PASSED:
             return self.relation(node.children[0])
         if node.kind in _OF_CONTEXT:
@@ -270,6 +269,24 @@ def _expand(translation: Translation, node: PlanNode) -> BoundRelation:
     return BoundRelation(union, dict(zip(output, names, strict=True)), output)
 
 
+def _json_tuple(
+    translation: Translation,
+    child: BoundRelation,
+    generator: ExpressionNode,
+    kept: Sequence[int],
+    made: Sequence[tuple[int, str]],
+) -> BoundRelation:
+    """Return the fields of a text in JSON, a column for each: there is one row, whatever the text is."""
+    text, *names = (translation.expression(each, child.columns) for each in generator.children)
+    columns = {each: child.columns[each] for each in kept if each in child.columns}
+    added: dict[str, Expression] = {}
+    for (identity, wanted), name in zip(made, names, strict=True):
+        columns[identity] = fresh_name(wanted, [*child.operator.schema.names, *added])
+        added[columns[identity]] = Call("json_field", (text, name))
+    relation = translation.operators.with_columns(child, added)
+    return replace(relation, columns=columns, output=(*kept, *(identity for identity, _ in made)))
+
+
 def _generate(translation: Translation, node: PlanNode) -> BoundRelation:
     child = translation.relation(node.children[0])
     child, [generator] = translation.without_subqueries(child, [node.fields["generator"]])
@@ -277,6 +294,8 @@ def _generate(translation: Translation, node: PlanNode) -> BoundRelation:
     unwanted = set(node.fields["unrequiredChildIndex"])
     kept = [each for place, each in enumerate(child.output) if place not in unwanted]
     made = [(id_of(each), str(each.fields["name"])) for each in node.fields["generatorOutput"]]
+    if generator.kind == "JsonTuple":
+        return _json_tuple(translation, child, generator, kept, made)
     if generator.kind not in ("Explode", "PosExplode", "Inline"):
         raise rejected(generator, "is not a supported generator", "Use explode, posexplode or inline.")
     taken = list(child.operator.schema.names)
@@ -458,7 +477,7 @@ def _like(operators: Any, operator: LogicalOperator, schema: pa.Schema) -> Logic
     return made
 
 
-def _output_schema(analyzed: Any, name: str) -> pa.Schema:  # noqa: ANN401 - a plan of the JVM
+def output_schema(analyzed: Any, name: str) -> pa.Schema:  # noqa: ANN401 - a plan of the JVM
     """Return the columns that Spark gives a view; SqlError if a name is there twice."""
     found = json.loads(analyzed.schema().json())
     names = [each["name"] for each in found["fields"]]
@@ -487,6 +506,10 @@ _PLAIN: Final[Mapping[str, Callable[[Translation, PlanNode], BoundRelation]]] = 
     "Generate": _generate,
     "Expand": _expand,
     "Deduplicate": _deduplicate,
+    "FlatMapGroupsInPandas": grouped_map,
+    "FlatMapGroupsInArrow": grouped_map,
+    "FlatMapCoGroupsInPandas": cogrouped_map,
+    "FlatMapCoGroupsInArrow": cogrouped_map,
 }
 _OF_CONTEXT: Final[Mapping[str, Callable[[PlanTranslator, PlanNode], BoundRelation]]] = {
     "View": PlanTranslator._view,  # noqa: SLF001 - of this module

@@ -25,9 +25,9 @@ _OPTIMIZER: Final = "org.apache.spark.sql.catalyst.optimizer"
 RULES: Final = (
     f"{_ANALYSIS}.EliminateSubqueryAliases",
     f"{_OPTIMIZER}.ReplaceExpressions",
-    f"{_OPTIMIZER}.RewriteWithExpression",
     f"{_OPTIMIZER}.RewriteNonCorrelatedExists",
     f"{_OPTIMIZER}.PullOutGroupingExpressions",
+    f"{_OPTIMIZER}.RewriteWithExpression",
     f"{_OPTIMIZER}.BooleanSimplification",
     f"{_OPTIMIZER}.PullupCorrelatedPredicates",
     f"{_OPTIMIZER}.RewriteLateralSubquery",

@@ -5,7 +5,7 @@ arguments: one that must be the same for every row becomes an option, and a type
 """
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from pointstamp.spark.catalyst.scalar_operators import call
 from pointstamp.spark.catalyst.trees import TreeNode
 from pointstamp.spark.catalyst.types import sql_name
 
+_UTC_NAMES: Final = frozenset(["UTC", "Etc/UTC", "GMT", "Z", "+00:00"])
 _INT_MAX: Final = 2**31 - 1
 _DATE_UNITS: Final = frozenset(["week", "month", "mon", "mm", "quarter", "year", "yyyy", "yy"])
 _TIME_UNITS: Final = _DATE_UNITS | {"microsecond", "millisecond", "second", "minute", "hour", "day", "dd"}
@@ -39,6 +40,14 @@ def _with_options(name: str, *options: str, otherwise: str | None = None) -> Han
         return Call(otherwise, (first, *others))
 
     return handler
+
+
+def _instr(translator: ExpressionContext, node: TreeNode) -> Expression:
+    text, sought = translator.all(node.children)
+    found = translator.constant_of(sought)
+    if found is not None and found[0] is not None:
+        return Call("instr", (text,), {"text": found[0]})
+    return Call("locate", (sought, text, Literal(1, pa.int32())))
 
 
 def _substring(translator: ExpressionContext, node: TreeNode) -> Expression:
@@ -353,6 +362,24 @@ def _evaluated(translator: ExpressionContext, node: TreeNode) -> Expression:
     return Call("to_json", translator.all(values), {"keeps_nulls": match[1] == "false"})
 
 
+def _from_json(translator: ExpressionContext, node: TreeNode) -> Expression:
+    options = node.fields.get("options")
+    if options is None:
+        raise translator.rejected(node, "the plan was not completed, so its options are not known")
+    if options != "Map()":
+        raise translator.rejected(node, f"options are not supported, and it has {options}")
+    gives = translator.type(node.fields["schema"], node)
+    return Call("from_json", translator.all(node.children), {"gives": gives})
+
+
+def _json_object(translator: ExpressionContext, node: TreeNode) -> Expression:
+    text, path = translator.all(node.children)
+    found = translator.constant_of(path)
+    if found is not None and isinstance(found[0], str) and ("*" in found[0] or ".." in found[0]):
+        raise translator.rejected(node, "a path with a wildcard is not supported")
+    return Call("get_json_object", (text, path))
+
+
 def _format_string(translator: ExpressionContext, node: TreeNode) -> Expression:
     pattern = translator.constant(node.children[0], "the format")
     if not isinstance(pattern, str) or len(node.children) < 2:
@@ -390,6 +417,21 @@ def _timestamp_plus(translator: ExpressionContext, node: TreeNode) -> Expression
     return Call("add", (instant, Call("multiply", (length, translator.translate(quantity)))))
 
 
+def _time_bucket(translator: ExpressionContext, node: TreeNode) -> Expression:
+    """``time_bucket``: a tumbling window that is moved to an origin."""
+    size, time, origin = node.children
+    length = translator.constant(size, "the size of a bucket")
+    start = translator.constant(origin, "the origin of buckets")
+    if not isinstance(length, timedelta) or not isinstance(start, datetime):
+        raise translator.rejected(node, "buckets of months are not supported")
+    instant = translator.translate(time)
+    is_clock = translator.type_of(instant).tz is None
+    if length >= timedelta(days=1) and not is_clock and translator.session.time_zone not in _UTC_NAMES:
+        raise translator.rejected(node, "buckets of days are supported in UTC and for TIMESTAMP_NTZ")
+    offset = (start.replace(tzinfo=None) - datetime(1970, 1, 1)) % length  # noqa: DTZ001 - of a clock
+    return Call("tumbling", (instant,), {"size": length, "offset": offset})
+
+
 def _base64(translator: ExpressionContext, node: TreeNode) -> Expression:
     return Call("base64", translator.all(node.children))
 
@@ -425,6 +467,8 @@ METHODS: Final[dict[tuple[str, str], Handler]] = {
     ("", "makeValid"): _first_child,
     ("", "isValid"): _is_valid,
     ("", "evaluate"): _evaluated,
+    ("JsonExpressionUtils", "jsonObjectKeys"): call("json_object_keys"),
+    ("JsonExpressionUtils", "lengthOfJsonArray"): call("json_array_length"),
     ("ByteArray", "lpad"): call("lpad_by_row"),
     ("ByteArray", "rpad"): call("rpad_by_row"),
 }
@@ -456,7 +500,7 @@ FUNCTIONS: Final[dict[str, Handler]] = {
     "NotLikeAll": _likes(is_all=True, is_not=True),
     "NotLikeAny": _likes(is_all=False, is_not=True),
     "StringReplace": _with_options("replace", "old", "new", otherwise="replace_by_row"),
-    "StringInstr": _with_options("instr", "text"),
+    "StringInstr": _instr,
     "StringLocate": call("locate"),
     "StringLPad": call("lpad_by_row"),
     "StringRPad": call("rpad_by_row"),
@@ -474,6 +518,8 @@ FUNCTIONS: Final[dict[str, Handler]] = {
     "StringSpace": call("space"),
     "Elt": _elt,
     "FormatString": _format_string,
+    "JsonToStructs": _from_json,
+    "GetJsonObject": _json_object,
     # Numbers.
     **{
         kind: call(name)
@@ -600,4 +646,5 @@ FUNCTIONS: Final[dict[str, Handler]] = {
     "SubtractDates": _difference,
     "MultiplyDTInterval": _interval_times,
     "TimestampAdd": _timestamp_plus,
+    "TimeBucket": _time_bucket,
 }

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +17,7 @@ from pointstamp.plan import logical
 from pointstamp.plan.logical import LogicalOperator
 from pointstamp.reduce.aggregate import Aggregate
 from pointstamp.spark.catalyst.expressions import ExpressionTranslator
+from pointstamp.spark.catalyst.python_functions import has_function, with_call
 from pointstamp.spark.catalyst.relation import (
     BoundRelation,
     Operators,
@@ -24,6 +25,7 @@ from pointstamp.spark.catalyst.relation import (
     fresh_name,
     id_of,
     replaced,
+    same_expression,
     text_of,
 )
 from pointstamp.spark.catalyst.rules import walk
@@ -52,6 +54,10 @@ class Translation:
         """What is said of the plan besides: what it ignores, and what it decides."""
         self.relation = node_of
         self._last_id = 0
+        self.functions: dict[bytes, Any] = {}
+        """The Python functions of the queries, by what Spark pickled, so that each is one."""
+        self._calls: dict[Any, tuple[LogicalOperator, str]] = {}
+        """The operator and the column of each call of a Python function, by its input and the call."""
 
     def new_id(self) -> int:
         """Return an expression id that Catalyst does not have."""
@@ -77,6 +83,9 @@ class Translation:
         """Return a relation with a column that is an expression, and the name of the column."""
         if node.kind == "AttributeReference":
             return relation, relation.columns[id_of(node)]
+        relation, [node] = self.without_functions(relation, [node])
+        if node.kind == "AttributeReference":
+            return relation, relation.columns[id_of(node)]
         made = fresh_name(name, relation.operator.schema.names)
         expression = self.expression(node, relation.columns)
         return self.operators.with_columns(relation, {made: expression}), made
@@ -92,13 +101,42 @@ class Translation:
         known = replace(relation, columns={**relation.columns, made: column})
         return known, attribute(made, column, catalyst_type(kind))
 
+    # Python functions.
+
+    def without_functions(
+        self, relation: BoundRelation, nodes: Iterable[ExpressionNode]
+    ) -> tuple[BoundRelation, list[ExpressionNode]]:
+        """Return a relation with a column for each call of a Python function, which stands for it.
+
+        A call over the result of an aggregate stays: its column is made later.
+        """
+        current = relation
+
+        def visited(node: ExpressionNode) -> ExpressionNode:
+            nonlocal current
+            children = tuple(map(visited, node.children))
+            if any(new is not old for new, old in zip(children, node.children, strict=True)):
+                node = TreeNode(node.kind, node.class_name, node.fields, children)
+            if node.kind != "PythonUDF" or any(each.kind == "AggregateExpression" for each in walk(node)):
+                return node
+            key = (id(current.operator), same_expression(node))
+            if key not in self._calls:
+                self._calls[key] = with_call(self, current, node)
+            added, column = self._calls[key]
+            current = replace(current, operator=added)
+            current, reference = self.attribute(current, column)
+            return reference
+
+        given = [visited(node) if has_function(node) else node for node in nodes]
+        return current, given
+
     # Subqueries.
 
     def without_subqueries(
         self, relation: BoundRelation, nodes: Iterable[ExpressionNode]
     ) -> tuple[BoundRelation, list[ExpressionNode]]:
         """Return a relation with a column for each scalar subquery, which stands for it in expressions."""
-        given = list(nodes)
+        relation, given = self.without_functions(relation, nodes)
         found: dict[int, ExpressionNode] = {}
         known: dict[str, ExpressionNode] = {}
         for node in given:

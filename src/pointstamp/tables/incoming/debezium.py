@@ -13,7 +13,6 @@ A truncated table (``t``) has lost rows of which no event speaks, and is refused
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar, Final
 
 import numpy as np
@@ -27,6 +26,7 @@ from pointstamp.flow.outlet import add_operator
 from pointstamp.flow.stream import Stream
 from pointstamp.flow.updates import Passes
 from pointstamp.operators.context import Context
+from pointstamp.operators.spec import spec
 from pointstamp.rows.schema import as_schema
 from pointstamp.tables.incoming.debezium_json import parsed_events
 
@@ -155,7 +155,7 @@ def change_events(stream: Stream, events: Events, name: str, who: str) -> tuple[
     if order is not None:
         extra.append(pa.field(ORDER, order.kind))
     plan = EventPlan(columns, events.value, key, order, pa.schema([*columns, *extra]))
-    logic = partial(ChangeEvents, plan)
+    logic = spec(ChangeEvents, plan)
     made = add_operator(f"{name}: events", logic, {"in": stream}, {"out": plan.result}, sends=Passes.MADE)[0]
     return made, plan
 

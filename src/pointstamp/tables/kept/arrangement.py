@@ -13,15 +13,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pointstamp.arrow import runs as kernels
 from pointstamp.rows.hashing import hash_columns
 from pointstamp.rows.mixing import Hashes
 from pointstamp.state.keeping import KeptRows, KeyRows
 from pointstamp.state.memory import MemoryBudget
 from pointstamp.state.pieces import Piece
-from pointstamp.tables.kept.columns import KeptColumn, as_batch, kept_column, taken, together
+from pointstamp.tables.kept.columns import KeptColumn, as_batch, kept_column, taken, taken_together
 from pointstamp.tables.kept.largest import largest_keys
 from pointstamp.tables.kept.ordering import Ordered
-from pointstamp.tables.kept.run import Layout, Run, expanded, run_of
+from pointstamp.tables.kept.run import Layout, Run, run_of
 from pointstamp.tables.kept.scattered import Scattered
 from pointstamp.tables.kept.shared import Kept
 from pointstamp.tables.kept.sorting import Positions
@@ -146,8 +147,7 @@ class Arrangement:
         found = list(self._found(keys, hashes, None))
         if not found:
             return [pa.array([], kind) for kind in self.schema.types], np.empty(0, np.intp)
-        parts = [[taken(column, positions) for column in own.columns] for _, own, positions in found]
-        columns = [together(each, kind) for *each, kind in zip(*parts, self.schema.types, strict=True)]
+        columns = taken_together([(own.columns, at) for _, own, at in found], self.schema.types)
         return columns, np.concatenate([which for which, _, _ in found])
 
     def first_rows(self, run: Run, firsts: Positions, most: int) -> "FirstRows":
@@ -157,7 +157,7 @@ class Arrangement:
         bounds = np.full(len(firsts), np.iinfo(np.uint64).max, np.uint64)
         is_all = np.ones(len(firsts), np.bool_)
         parts: list[tuple[Positions, Run, Positions]] = []
-        for own in self._kept.having(self._reader, hashes):
+        for own in self._runs:
             found, begins, ends = own.ranges(hashes)
             if not len(found):
                 continue
@@ -167,7 +167,7 @@ class Arrangement:
                 cut = found[longer]
                 bounds[cut] = np.minimum(bounds[cut], own.words[1][ends[longer] - 1])
                 is_all[cut] = False
-            at, positions = expanded(begins, ends)
+            at, positions = kernels.expanded(begins, ends)
             which, positions = own.same(keys, found.take(at), positions)
             if len(which):
                 parts.append((which, own, positions))
@@ -213,7 +213,7 @@ class Arrangement:
         self, theirs: Sequence[KeptColumn], hashes: Hashes, order: Positions | None
     ) -> Iterator[tuple[Positions, Run, Positions]]:
         """The rows of keys whose hashes are given in order; ``order`` says where in the batch each stands."""
-        for run in self._kept.having(self._reader, hashes):
+        for run in self._runs:
             which, positions = run.matching(hashes, theirs, order)
             if len(which):
                 yield which, run, positions

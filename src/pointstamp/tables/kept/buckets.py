@@ -1,8 +1,6 @@
 """Where hashes lie in a sorted run: hashes are spread evenly, so their first bits nearly say it.
 
-From the beginning of its bucket on a hash passes rows one by one, and fewer and fewer hashes are left that
-do: that touches memory once or twice for each, and not at every halving. What is behind many rows, those of a
-hot key or the last one of all, is searched for.
+A search begins at the beginning of its bucket, and touches memory once or twice, and not at every halving.
 """
 
 from dataclasses import dataclass
@@ -12,10 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pointstamp.rows.mixing import Hashes
-from pointstamp.tables.kept.sorting import Positions
 
-# Few hashes are behind more rows of their bucket.
-_PASSED_ROWS_MAX: Final = 8
 _BLOCK_ROWS: Final = 8_192
 
 
@@ -26,18 +21,6 @@ class Buckets:
     shift: np.uint64
     """How many bits of a hash are left out."""
     begins: npt.NDArray[np.int32]
-
-    def places(self, keys: Hashes, hashes: Hashes) -> Positions:
-        """Where each of some hashes stands among the sorted ones that this is about, or would."""
-        begins = self.begins.take((hashes >> self.shift).view(np.int64)).astype(np.intp)
-        behind = (keys.take(begins, mode="clip") < hashes).nonzero()[0]
-        for _ in range(_PASSED_ROWS_MAX):
-            if not len(behind):
-                return begins
-            begins[behind] += 1
-            behind = behind[keys.take(begins[behind], mode="clip") < hashes[behind]]
-        begins[behind] = keys.searchsorted(hashes[behind])
-        return begins
 
 
 class BucketBegins:

@@ -1,27 +1,25 @@
 """Columns as runs keep them: numpy's arrays where values have one width and none is null, else Arrow's.
 
-Runs are searched, taken from and put together, a thousand rows at a time, and there numpy's calls cost a
-fraction of Arrow's. Both share the memory of the values: nothing is copied on the way from one to the other.
+Both share the memory of the values: nothing is copied on the way from one to the other. Rows are taken and
+compared by ``pointstamp.arrow.columns``, and by Arrow's own functions where values are nested or encoded.
 
 Invariant: a column keeps its type, which the schema beside it says; a null is never in an array of numpy's.
 """
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import types
 
+from pointstamp.arrow import columns as kernels
 from pointstamp.tables.kept.sorting import Positions
 from pointstamp.tables.kept.weights import equal_values
 
 KeptColumn: TypeAlias = npt.NDArray[Any] | pa.Array
-
-# Who keeps no more than this of a batch need not be told apart from it.
-_SMALL_BYTES_MAX: Final = 1_024
 
 
 @lru_cache(maxsize=256)
@@ -61,18 +59,30 @@ def as_batch(columns: Sequence[KeptColumn], schema: pa.Schema) -> pa.RecordBatch
 
 
 def taken(column: KeptColumn, at: Positions) -> KeptColumn:
-    """Some values of a column, or all in another order."""
-    if isinstance(column, np.ndarray):
-        return column.take(at)
-    return column.take(pa.array(at))
+    """Some values of a column, or all in another order, as a copy."""
+    found = kernels.taken(column, at)
+    return column.take(pa.array(at)) if found is None else found
 
 
-def alone(column: KeptColumn) -> KeptColumn:
-    """A column of one value that keeps nothing else in memory: it may be a part of a large batch."""
-    if isinstance(column, np.ndarray):
-        return column.copy()
-    is_small = column.get_total_buffer_size() <= _SMALL_BYTES_MAX
-    return column if is_small else taken(column, np.zeros(1, np.intp))
+def taken_together(
+    parts: Sequence[tuple[Sequence[KeptColumn], Positions]], kinds: Sequence[pa.DataType]
+) -> list[KeptColumn]:
+    """Some rows of several tables with the same columns, one behind the other."""
+    if len(parts) == 1:
+        columns, at = parts[0]
+        return [taken(column, at) for column in columns]
+    made = []
+    for number, kind in enumerate(kinds):
+        of = [(columns[number], at) for columns, at in parts]
+        found = kernels.taken_together(of, kind)
+        made.append(together([taken(*each) for each in of], kind) if found is None else found)
+    return made
+
+
+def merged_column(one: KeptColumn, other: KeptColumn, at: Positions, kind: pa.DataType) -> KeptColumn:
+    """Some values of two columns; positions in the second one count on from those in the first."""
+    found = kernels.taken_of_both(one, other, at, kind)
+    return taken(together([one, other], kind), at) if found is None else found
 
 
 def together(parts: Sequence[KeptColumn], kind: pa.DataType) -> KeptColumn:
@@ -99,12 +109,8 @@ def equal_kept(
     """Whether each of these rows equals the one beside it; columns are compared by position."""
     found: npt.NDArray[np.bool_] | None = None
     for a, b, kind in zip(one, other, kinds, strict=True):
-        left, right = taken(a, these), taken(b, those)
-        if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
-            same = left == right
-            if left.dtype.kind == "f":
-                same |= (left != left) & (right != right)  # every NaN is the same
-        else:
-            same = equal_values(arrow_column(left, kind), arrow_column(right, kind))
+        same = kernels.equal_rows(a, these, b, those)
+        if same is None:
+            same = equal_values(arrow_column(taken(a, these), kind), arrow_column(taken(b, those), kind))
         found = same if found is None else found & same
     return np.ones(len(these), np.bool_) if found is None else found

@@ -15,12 +15,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from pointstamp.arrow import runs as kernels
 from pointstamp.rows.mixing import Hashes
 from pointstamp.tables.kept.arrangement import Arrangement, FirstRows
 from pointstamp.tables.kept.ordering import Ordered, ranks
 from pointstamp.tables.kept.run import Run
 from pointstamp.tables.kept.scattered import Scattered
-from pointstamp.tables.kept.sorting import Positions, both_packed, in_order, told_apart
+from pointstamp.tables.kept.sorting import Positions, told_apart
 from pointstamp.tables.kept.weights import Integers
 
 _WIDER: Final = 4
@@ -29,8 +30,6 @@ _MORE: Final = 4
 _MORE_PART: Final = 2
 # How many rows of all keys together are looked at on suspicion.
 _LIKELY_ROWS_MAX: Final = 4_096
-# So few rows are sorted sooner by all words in one call than by packed ones.
-_FEW_ROWS_MAX: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,27 +124,8 @@ def _ends(
     hashes = np.concatenate((found.hashes[rows], change.words[2][own]))
     before = np.concatenate((found.weights[rows], np.zeros(len(own), np.int64)))
     after = np.concatenate((found.weights[rows], change.weights[own]))
-    order, is_same = _in_order(group, prefixes, hashes)
-    kept = np.flatnonzero(np.append(True, ~_are_equal(both, order, is_same)))
-    before, after = (np.add.reduceat(weights[order], kept) for weights in (before, after))
-    alive = np.flatnonzero((before != 0) | (after != 0))
-    at = order[kept[alive]]
-    return Ends(both.only(at), group[at], prefixes[at], before[alive], after[alive])
-
-
-def _in_order(group: Positions, prefixes: Hashes, hashes: Hashes) -> tuple[Positions, npt.NDArray[np.bool_]]:
-    """The order of rows by all of these, and whether each row but the first has those of the one before."""
-    if len(group) <= _FEW_ROWS_MAX:
-        order = np.lexsort((hashes, prefixes, group))
-        ranked = [each.take(order) for each in (group, prefixes, hashes)]
-        return order, np.logical_and.reduce([each[1:] == each[:-1] for each in ranked])
-    packed, is_exact = both_packed(group, prefixes)
-    return in_order((packed, hashes) if is_exact else (packed, prefixes, hashes), is_merge=True)
-
-
-def _are_equal(rows: Scattered, order: Positions, is_same: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Whether each row but the first equals the one before it; few that have the same words do not."""
-    likely = np.flatnonzero(is_same) + 1
-    if len(likely) and not rows.equal(order[likely], order[likely - 1]).all():
-        return told_apart(rows.taken, order, is_same)
-    return is_same
+    order, ties = kernels.in_order((group.view(np.uint64), prefixes, hashes))
+    if len(ties) and not both.equal(order[ties], order[ties - 1]).all():
+        ties = told_apart(both.taken, order, ties)
+    at, (before, after) = kernels.added_up(order, ties, [before, after])
+    return Ends(both.only(at), group[at], prefixes[at], before, after)

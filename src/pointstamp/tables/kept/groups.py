@@ -2,18 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pointstamp.arrow import runs as kernels
 from pointstamp.rows.hashing import fold_columns, hash_array
 from pointstamp.tables.kept.columns import KeptColumn, arrow_column, as_batch, equal_kept, taken
 from pointstamp.tables.kept.run import Layout, Run, has_exact_hashes, run_of
 from pointstamp.tables.kept.run_keys import groups_of
-from pointstamp.tables.kept.sorting import Positions, by_both
+from pointstamp.tables.kept.sorting import Positions
 from pointstamp.tables.kept.weights import DIFF, with_weights
 
 
@@ -57,23 +57,15 @@ def grouped_rows(columns: Sequence[KeptColumn], group: Positions, keys: Run, lay
     rest, kinds = [columns[number] for number in at], [layout.schema.types[number] for number in at]
     hashes = [hash_array(arrow_column(column, kind)) for column, kind in zip(rest, kinds, strict=True)]
     word = fold_columns(hashes, len(group)) if hashes else np.zeros(len(group), np.uint64)
-    order = by_both(group, word)
-    ranked, words = group.take(order), word.take(order)
-    likely = ((ranked[1:] == ranked[:-1]) & (words[1:] == words[:-1])).nonzero()[0] + 1
-    if rest and len(likely) and not has_exact_hashes(rest):
-        these, those = order.take(likely), order.take(likely - 1)
+    order, ties = kernels.in_order((group.view(np.uint64), word))
+    if rest and len(ties) and not has_exact_hashes(rest):
+        these, those = order.take(ties), order.take(ties - 1)
         if not equal_kept(rest, these, rest, those, kinds).all():
             return grouped(as_batch(columns, layout.schema), layout.keys, layout.weights)
-    is_first = np.ones(len(order), np.bool_)
-    is_first[likely] = False
-    firsts = is_first.nonzero()[0]
-    sums = [np.asarray(each).take(order) for each in columns[len(layout.identity) :]]
-    if len(likely):
-        sums = [np.add.reduceat(each, firsts) for each in sums]
-    alive = reduce(np.logical_or, (each != 0 for each in sums)).nonzero()[0]
-    rows = order.take(firsts.take(alive))
+    weights = [np.asarray(each) for each in columns[len(layout.identity) :]]
+    rows, sums = kernels.added_up(order, ties, weights)
     own = [taken(column, rows) for column in columns[: len(layout.identity)]]
     ranked = group.take(rows)
     starts = np.append(True, ranked[1:] != ranked[:-1])[: len(ranked)].nonzero()[0]
-    batch = as_batch([*own, *(each.take(alive) for each in sums)], layout.schema)
+    batch = as_batch([*own, *sums], layout.schema)
     return Grouped(batch, starts, keys.keys_at(ranked.take(starts)))

@@ -48,7 +48,7 @@ class RunInMaking(Protocol):
         """Do a part of what is left when all rows are there."""
         ...
 
-    def made(self, *, is_unique: bool) -> Run:
+    def made(self) -> Run:
         """The run, when nothing is left."""
         ...
 
@@ -60,7 +60,6 @@ class Merge:
         self.older, self.newer = older, newer
         self._at = 0, 0
         self._target: RunInMaking = _InMemory(older, newer) if target is None else target
-        self._is_unique = True
         self.result: Run | None = None
         """The merged run, when it is done."""
 
@@ -88,7 +87,7 @@ class Merge:
             rows -= self._slice(min(rows, _SLICE_ROWS_MAX))
         if self._at == (len(self.older), len(self.newer)):
             if self._target.is_whole:
-                self.result = self._target.made(is_unique=self._is_unique)
+                self.result = self._target.made()
             elif rows > 0:
                 self._target.put_together()
 
@@ -97,7 +96,6 @@ class Merge:
         (i, j), (i_end, j_end) = self._at, self._cut(rows)
         part = merged(self.older.part(i, i_end), self.newer.part(j, j_end))
         self._target.add(part)
-        self._is_unique &= part.is_unique
         self._at = i_end, j_end
         return i_end - i + j_end - j
 
@@ -158,11 +156,11 @@ class _InMemory:
     def put_together(self) -> None:
         next(column for column in self._columns if not column.is_whole).put_together()
 
-    def made(self, *, is_unique: bool) -> Run:
+    def made(self) -> Run:
         columns = tuple(column.values() for column in self._columns)
         words = tuple(word[: self._rows] for word in self._words)
         buckets = None if self._buckets is None else self._buckets.made()
-        return Run(self._layout, words, columns, is_unique, buckets)
+        return Run(self._layout, words, columns, buckets)
 
 
 class _Fixed:

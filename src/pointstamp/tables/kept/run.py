@@ -19,32 +19,31 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from pointstamp.arrow import runs as kernels
 from pointstamp.rows.hashing import fold_columns, hash_array
 from pointstamp.rows.mixing import Hashes
 from pointstamp.tables.kept.buckets import Buckets, buckets_of
 from pointstamp.tables.kept.columns import (
     KeptColumn,
-    alone,
     as_batch,
     equal_kept,
     kept_column,
+    merged_column,
     part_of,
     taken,
     together,
 )
 from pointstamp.tables.kept.ordering import Ordered
 from pointstamp.tables.kept.prefixes import prefixes_of
-from pointstamp.tables.kept.sorting import Positions, in_order, told_apart
+from pointstamp.tables.kept.sorting import Positions, told_apart
 from pointstamp.tables.kept.weights import DIFF, Integers
 
 # A smaller run is in the nearer caches as it is.
 INDEXED_ROWS_MIN: Final = 1 << 16
-# For a few hashes one call costs less than some that touch less memory.
-_INDEXED_HASHES_MIN: Final = 64
-_NO_ROWS: Final[Positions] = np.empty(0, np.intp)
-_FIRST_ROW: Final[Positions] = np.zeros(1, np.intp)
+_WORD: Final = pa.uint64()
 
 
 @dataclass(frozen=True)
@@ -112,8 +111,6 @@ class Run:
     layout: Layout
     words: tuple[Hashes, ...]
     columns: tuple[KeptColumn, ...]
-    is_unique: bool = False
-    """Whether no two rows have the same first word; False if that is not known."""
     buckets: Buckets | None = None
     """Where hashes lie, if that is known already."""
     is_mapped: bool = False
@@ -193,13 +190,7 @@ class Run:
 
         ``order`` says where in ``theirs``, the columns of the keys, each hash stands, if not where it is.
         """
-        if self.is_unique:
-            begins = self._places(hashes)
-            found = (self.words[0].take(begins, mode="clip") == hashes).nonzero()[0]
-            return self.same(theirs, found, begins.take(found), order)
-        found, begins, ends = self.ranges(hashes)
-        at, positions = expanded(begins, ends)
-        return self.same(theirs, found.take(at), positions, order)
+        return self.same(theirs, *kernels.found_rows(self.words[0], hashes, *self._index_if_large), order)
 
     def same(
         self,
@@ -217,29 +208,13 @@ class Run:
 
     def ranges(self, hashes: Hashes) -> tuple[Positions, Positions, Positions]:
         """Which of these key hashes, in order, have rows here, and where these begin and end."""
-        keys = self.words[0]
-        if len(hashes) < _INDEXED_HASHES_MIN:
-            begins, ends = keys.searchsorted(hashes), keys.searchsorted(hashes, "right")
-            found = (begins != ends).nonzero()[0]
-            return found, begins.take(found), ends.take(found)
-        begins = self._places(hashes)
-        found = (keys.take(begins, mode="clip") == hashes).nonzero()[0]
-        if not len(found):
-            return found, found, found
-        begins = begins[found]
-        ends = begins + 1
-        more = (keys.take(ends, mode="clip") == hashes[found]).nonzero()[0]
-        if len(more):
-            # Also at the end of all rows, where the last one was compared again: it says the same.
-            ends[more] = keys.searchsorted(hashes[found[more]], "right")
-        return found, begins, ends
+        return kernels.ranges(self.words[0], hashes, *self._index_if_large)
 
-    def _places(self, hashes: Hashes) -> Positions:
-        """Where each of these hashes stands, or would."""
-        keys = self.words[0]
-        if len(keys) < INDEXED_ROWS_MIN or len(hashes) < _INDEXED_HASHES_MIN:
-            return keys.searchsorted(hashes)
-        return self.index.places(keys, hashes)
+    @property
+    def _index_if_large(self) -> tuple[npt.NDArray[np.int32] | None, int]:
+        if len(self) < INDEXED_ROWS_MIN:
+            return None, 0
+        return self.index.begins, int(self.index.shift)
 
     @cached_property
     def index(self) -> Buckets:
@@ -250,7 +225,7 @@ class Run:
         """The rows from one position to another, which is no longer in it."""
         words = tuple(word[begin:end] for word in self.words)
         columns = tuple(part_of(column, begin, end) for column in self.columns)
-        return Run(self.layout, words, columns, self.is_unique)
+        return Run(self.layout, words, columns)
 
     def words_at(self, position: int) -> tuple[np.uint64, ...]:
         """The words of a row."""
@@ -275,81 +250,52 @@ def run_of(batch: pa.RecordBatch, layout: Layout) -> Run:
 def run_and_rows(batch: pa.RecordBatch, layout: Layout) -> tuple[Run, Positions]:
     """The same, and for each of its rows one that equals it in the batch."""
     arrays = batch.columns
-    columns = [kept_column(column) for column in arrays]
-    words = layout.words(arrays)
-    if batch.num_rows == 1 and any(np.asarray(each).item() for each in columns[len(layout.identity) :]):
-        return Run(layout, words, tuple(map(alone, columns)), layout.is_by_row), _FIRST_ROW
-    return _made(layout, words, columns, is_merge=False)
+    return _made(layout, layout.words(arrays), [kept_column(column) for column in arrays])
 
 
 def run_of_words(layout: Layout, words: tuple[Hashes, ...], columns: Sequence[KeptColumn]) -> Run:
     """A run of rows in any order, added up, where it is known what they are sorted by."""
-    return _made(layout, words, columns, is_merge=False)[0]
+    return _made(layout, words, columns)[0]
 
 
-def merged(*runs: Run) -> Run:
-    """The rows of runs of one layout, added up; what adds up to nothing is gone."""
-    layout = runs[0].layout
-    words = tuple(np.concatenate(each) for each in zip(*(run.words for run in runs), strict=True))
-    parts = zip(*(run.columns for run in runs), layout.schema.types, strict=True)
-    columns = [together(each, kind) for *each, kind in parts]
-    return _made(layout, words, columns, is_merge=True)[0]
-
-
-def expanded(begins: Positions, ends: Positions) -> tuple[Positions, Positions]:
-    """For ranges of positions: which range each position is of, and all positions, one range after another.
-
-    >>> [each.tolist() for each in expanded(np.array([5, 9, 2]), np.array([7, 9, 3]))]
-    [[0, 0, 2], [5, 6, 2]]
-    """
-    counts = ends - begins
-    total = int(counts.sum())
-    if total == 0:
-        return _NO_ROWS, _NO_ROWS
-    if total == len(counts):
-        ones = np.flatnonzero(counts) if not counts.all() else np.arange(total)
-        if len(ones) == total:
-            return ones, begins
-    which = np.repeat(np.arange(len(counts)), counts)
-    firsts = np.cumsum(counts) - counts
-    return which, np.arange(total) - firsts[which] + begins[which]
-
-
-def _made(
-    layout: Layout, words: tuple[Hashes, ...], columns: Sequence[KeptColumn], *, is_merge: bool
-) -> tuple[Run, Positions]:
-    """The rows in order, equal ones added up, without those that add up to nothing; and where they were."""
-    order, is_same = in_order(words, is_merge=is_merge)
-    identity, weights = columns[: len(layout.identity)], columns[len(layout.identity) :]
-    is_unique = layout.is_by_row
-    kept: Positions | None = None
-    likely = is_same.nonzero()[0] + 1
-    if len(likely):
+def merged(one: Run, other: Run) -> Run:
+    """The rows of two runs of one layout, added up; what adds up to nothing is gone."""
+    layout, rows = one.layout, len(one)
+    order, ties = kernels.merge_order(one.words, other.words)
+    if len(ties) and not (has_exact_hashes(one.identity) and has_exact_hashes(other.identity)):
+        these, those = order.take(ties - 1), order.take(ties)
         if (
-            not has_exact_hashes(identity)
-            and not equal_kept(
-                identity, order[likely], identity, order[likely - 1], layout.identity_schema.types
+            not ((these < rows) & (those >= rows)).all()
+            or not equal_kept(
+                one.identity, these, other.identity, those - rows, layout.identity_schema.types
             ).all()
-        ):
-            is_unique = False
+        ):  # different rows have the same words
+            both = tuple(np.concatenate(each) for each in zip(one.words, other.words, strict=True))
+            columns = zip(one.columns, other.columns, layout.schema.types, strict=True)
+            return run_of_words(layout, both, [together((a, b), kind) for a, b, kind in columns])
+    weights = [np.concatenate(each) for each in zip(one.sums, other.sums, strict=True)]
+    at, sums = kernels.added_up(order, ties, weights)
+    identity = zip(one.identity, other.identity, layout.identity_schema.types, strict=True)
+    words = [merged_column(a, b, at, _WORD) for a, b in zip(one.words, other.words, strict=True)]
+    return Run(
+        layout,
+        tuple(map(np.asarray, words)),
+        (*(merged_column(a, b, at, kind) for a, b, kind in identity), *sums),
+    )
+
+
+def _made(layout: Layout, words: tuple[Hashes, ...], columns: Sequence[KeptColumn]) -> tuple[Run, Positions]:
+    """The rows in order, equal ones added up, without those that add up to nothing; and where they were."""
+    order, ties = kernels.in_order(words)
+    identity = columns[: len(layout.identity)]
+    if len(ties) and not has_exact_hashes(identity):
+        these, those = order.take(ties - 1), order.take(ties)
+        if not equal_kept(identity, these, identity, those, layout.identity_schema.types).all():
             rows = as_batch(identity, layout.identity_schema)
-            likely = np.flatnonzero(told_apart(lambda at: rows.take(pa.array(at)), order, is_same)) + 1
-        is_first = np.ones(len(order), np.bool_)
-        is_first[likely] = False
-        kept = is_first.nonzero()[0]
-    sums = [np.asarray(each).take(order) for each in weights]
-    if kept is not None:
-        sums = [np.add.reduceat(each, kept) for each in sums]
-    alive = sums[0] != 0
-    for each in sums[1:]:
-        alive |= each != 0
-    if not alive.all():
-        at = alive.nonzero()[0]
-        kept = at if kept is None else kept[at]
-        sums = [each[at] for each in sums]
-    rows_at = order if kept is None else order.take(kept)
-    made = tuple(word.take(rows_at) for word in words)
-    return Run(layout, made, (*(taken(each, rows_at) for each in identity), *sums), is_unique), rows_at
+            ties = told_apart(lambda at: rows.take(pa.array(at)), order, ties)
+    at, sums = kernels.added_up(order, ties, [np.asarray(each) for each in columns[len(layout.identity) :]])
+    made = tuple(word.take(at) for word in words)
+    return Run(layout, made, (*(taken(each, at) for each in identity), *sums)), at
 
 
 def has_exact_hashes(columns: Sequence[KeptColumn]) -> bool:

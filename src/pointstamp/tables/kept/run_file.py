@@ -29,7 +29,7 @@ def mapped_run(run: Run, folder: str) -> Run:
     file = RunFile(folder, [run])
     for begin in range(0, len(run), _SLICE_ROWS):
         file.add(run.part(begin, begin + _SLICE_ROWS))
-    return file.made(is_unique=run.is_unique)
+    return file.made()
 
 
 class RunFile:
@@ -74,7 +74,7 @@ class RunFile:
     def put_together(self) -> None:
         """Nothing is left to be done before the run is made."""
 
-    def made(self, *, is_unique: bool) -> Run:
+    def made(self) -> Run:
         """The run, mapped."""
         begins = self._begins
         if begins is not None:
@@ -88,7 +88,7 @@ class RunFile:
         buckets = None
         if begins is not None:
             buckets = Buckets(begins.shift, _array(whole, self._buckets, np.dtype(np.int32)))
-        return Run(self._layout, words, columns, is_unique, buckets, is_mapped=True)
+        return Run(self._layout, words, columns, buckets, is_mapped=True)
 
 
 def _array(whole: pa.Buffer, place: FilePlace, dtype: np.dtype[Any]) -> npt.NDArray[Any]:

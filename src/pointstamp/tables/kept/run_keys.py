@@ -37,8 +37,7 @@ def run_by_key(run: Run, firsts: Positions, weights: Sequence[pa.Array], layout:
     sums = [np.add.reduceat(each.to_numpy(), firsts) for each in weights]
     keys = [taken(column, firsts) for column in run.keys]
     hashes = run.words[0].take(firsts)
-    is_unique = not (hashes[1:] == hashes[:-1]).any()
-    return Run(layout, (hashes,), (*keys, *sums), is_unique)
+    return Run(layout, (hashes,), (*keys, *sums))
 
 
 def without_nothing(run: Run) -> Run:
@@ -47,4 +46,4 @@ def without_nothing(run: Run) -> Run:
     if len(alive) == len(run):
         return run
     columns = tuple(taken(column, alive) for column in run.columns)
-    return Run(run.layout, tuple(word.take(alive) for word in run.words), columns, run.is_unique)
+    return Run(run.layout, tuple(word.take(alive) for word in run.words), columns)

@@ -1,7 +1,6 @@
 """Runs that are merged by size, a bounded amount of work at a time.
 
-A change becomes a run of its own, if it is not so small that it waits for others
-(``pointstamp.tables.kept.recent``); two neighbours are merged when the newer one is at least half as large as
+A change becomes a run of its own; two neighbours are merged when the newer one is at least half as large as
 the older one, unless a column of texts would become more than Arrow can hold in one. So there are about as
 many runs as the binary digits of the number of rows, and each row is moved as often. Small runs are merged at
 once. Of a large merge every change pays for a part that is as large as the change itself, times a constant
@@ -17,10 +16,8 @@ Invariant: the sum of all runs is the sum of all changes; runs stand from the ol
 from collections.abc import Iterator
 from typing import Final
 
-from pointstamp.rows.mixing import Hashes
 from pointstamp.state.memory import MemoryBudget
 from pointstamp.tables.kept.merging import Merge
-from pointstamp.tables.kept.recent import RecentChanges
 from pointstamp.tables.kept.run import INDEXED_ROWS_MIN, Run, merged
 from pointstamp.tables.kept.run_file import RunFile, mapped_run
 from pointstamp.tables.kept.sizes import GROWTH
@@ -43,8 +40,6 @@ class Runs:
     def __init__(self) -> None:
         self._entries: list[Run | Merge] = []
         """A merge stands for the two runs that it merges."""
-        self._recent = RecentChanges()
-        """Newer than all entries."""
         self._paid_rows = 0
         """How many rows of each merge are paid for, and not merged yet."""
         self._budget: MemoryBudget | None = None
@@ -55,10 +50,6 @@ class Runs:
         self._budget = budget
 
     def __iter__(self) -> Iterator[Run]:
-        yield from self._older()
-        yield from self._recent.runs
-
-    def _older(self) -> Iterator[Run]:
         for entry in self._entries:
             if isinstance(entry, Merge):
                 yield entry.older
@@ -66,32 +57,19 @@ class Runs:
             else:
                 yield entry
 
-    def having(self, hashes: Hashes) -> list[Run]:
-        """The runs that may have keys with these hashes."""
-        recent = self._recent.having(hashes)
-        if recent is None:
-            self._merge_recent()
-            if self._budget is not None:
-                self._budget.settle(self)
-        return [*self._older(), *(recent or ())]
-
     def __len__(self) -> int:
         """How many rows they have."""
-        return sum(map(len, self._entries)) + self._recent.rows
-
-    @property
-    def _all(self) -> list[Run | Merge]:
-        return [*self._entries, *self._recent.runs]
+        return sum(map(len, self._entries))
 
     @property
     def size_bytes(self) -> int:
         """What they take, in memory or in files."""
-        return sum(entry.size_bytes for entry in self._all)
+        return sum(entry.size_bytes for entry in self._entries)
 
     @property
     def memory_bytes(self) -> int:
         """What they take in memory."""
-        return sum(entry.memory_bytes for entry in self._all)
+        return sum(entry.memory_bytes for entry in self._entries)
 
     @property
     def largest_bytes(self) -> int:
@@ -101,9 +79,8 @@ class Runs:
     def spill_largest(self) -> None:
         """Write the largest run that is in memory to a file, and map it."""
         assert self._budget is not None
-        self._merge_recent()
         largest = max(self, key=lambda run: run.memory_bytes, default=None)
-        if largest is None:  # what was small has added up to nothing
+        if largest is None:  # all has added up to nothing
             return
         mapped = mapped_run(largest, self._budget.folder)
         for at, entry in enumerate(self._entries):
@@ -114,30 +91,14 @@ class Runs:
 
     def add(self, run: Run) -> None:
         """Add a change, and do its share of what is to be merged."""
-        if not self._recent.has_room(run):
-            self._merge_recent()
-        if self._recent.has_room(run):
-            self._recent.add(run)
-        else:
-            self._add(run)
-        if self._budget is not None:
-            self._budget.settle(self)
-
-    def _merge_recent(self) -> None:
-        """Make one run of all small changes."""
-        recent, self._recent = self._recent.runs, RecentChanges()
-        if recent:
-            run = recent[0] if len(recent) == 1 else merged(*recent)
-            if len(run):
-                self._add(run)
-
-    def _add(self, run: Run) -> None:
         if len(run) >= INDEXED_ROWS_MIN:
             run.index  # noqa: B018 - a large change pays for it, and not the small one that comes next
         self._entries.append(run)
         self._merge_at_once(max(_AT_ONCE_ROWS_MAX, _AT_ONCE_TIMES_MAX * len(run)))
         self._begin_merges()
         self._work(_MERGED_ROWS_PER_ROW * len(run))
+        if self._budget is not None:
+            self._budget.settle(self)
 
     def merge_all(self) -> None:
         """Make one run of all, whatever it costs."""
@@ -145,7 +106,7 @@ class Runs:
         while len(runs) > 1:
             newer = runs.pop()
             runs.append(merged(runs.pop(), newer))
-        self._entries, self._recent = [run for run in runs if len(run)], RecentChanges()
+        self._entries = [run for run in runs if len(run)]
         if self._budget is not None:
             self._budget.settle(self)
 

@@ -11,12 +11,12 @@ Invariant: the sum of ``runs`` and of ``later`` is the sum of all changes to whi
 """
 
 from collections.abc import Iterable
+from functools import reduce
 from typing import Final
 
 import pyarrow as pa
 
 from pointstamp.errors import FlowError
-from pointstamp.rows.mixing import Hashes
 from pointstamp.state.memory import MemoryBudget
 from pointstamp.tables.kept.run import Run, merged, run_of
 from pointstamp.tables.kept.run_file import mapped_run
@@ -57,7 +57,7 @@ class Kept:
         """How many rows there are: exactly where they are few, and else some may be counted twice."""
         stored = len(self)
         runs = [run for run in (*self.runs, *self.later) if len(run)]
-        return len(merged(*runs)) if len(runs) > 1 and stored <= COUNTED_ROWS_MAX else stored
+        return len(reduce(merged, runs)) if len(runs) > 1 and stored <= COUNTED_ROWS_MAX else stored
 
     @property
     def size_bytes(self) -> int:
@@ -111,11 +111,6 @@ class Kept:
         """The runs that a reader sees."""
         self._check_loaded()
         return [*self.runs, *self._later_of(reader)]
-
-    def having(self, reader: int, hashes: Hashes) -> list[Run]:
-        """The runs that a reader sees and that may have keys with these hashes."""
-        self._check_loaded()
-        return [*self.runs.having(hashes), *self._later_of(reader)]
 
     def _later_of(self, reader: int) -> list[Run]:
         """The changes that one reader has read and another has not."""

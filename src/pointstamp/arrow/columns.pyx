@@ -1,0 +1,477 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Rows taken out of columns and put behind each other, and rows compared, without arrays in between.
+
+A column is an array of numpy's, whose values have one width and are never null, or one of Arrow's. Arrays of
+Arrow's with values of one width, booleans, texts and bytes are worked on here, slices and nulls included; for
+all other types the functions answer None, and Arrow's own functions do it.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+cimport numpy as cnp
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.string cimport memcmp, memcpy, memset
+
+from pointstamp.arrow.common cimport ALONE_ROWS_MAX, data_of, is_set, places_of, rows_of
+
+cnp.import_array()
+
+cdef enum Kind:
+    FIXED
+    BITS
+    NARROW
+    WIDE
+
+ctypedef struct View:
+    Kind kind
+    int width
+    # 'f' with width 2, 4 or 8: values of which a NaN equals every NaN.
+    bint is_float
+    Py_ssize_t rows
+    # Of values of a fixed width the first one; of bits the whole bitmap; of texts all their bytes.
+    const uint8_t *values
+    const uint8_t *offsets
+    # Where the first row stands in the bitmaps.
+    Py_ssize_t bit
+    const uint8_t *validity
+
+cdef dict _WIDTHS = {
+    pa.lib.Type_INT8: (FIXED, 1, False), pa.lib.Type_UINT8: (FIXED, 1, False),
+    pa.lib.Type_INT16: (FIXED, 2, False), pa.lib.Type_UINT16: (FIXED, 2, False),
+    pa.lib.Type_INT32: (FIXED, 4, False), pa.lib.Type_UINT32: (FIXED, 4, False),
+    pa.lib.Type_INT64: (FIXED, 8, False), pa.lib.Type_UINT64: (FIXED, 8, False),
+    pa.lib.Type_DATE32: (FIXED, 4, False), pa.lib.Type_DATE64: (FIXED, 8, False),
+    pa.lib.Type_TIME32: (FIXED, 4, False), pa.lib.Type_TIME64: (FIXED, 8, False),
+    pa.lib.Type_TIMESTAMP: (FIXED, 8, False), pa.lib.Type_DURATION: (FIXED, 8, False),
+    pa.lib.Type_HALF_FLOAT: (FIXED, 2, True), pa.lib.Type_FLOAT: (FIXED, 4, True),
+    pa.lib.Type_DOUBLE: (FIXED, 8, True),
+    pa.lib.Type_DECIMAL128: (FIXED, 16, False), pa.lib.Type_DECIMAL256: (FIXED, 32, False),
+    pa.lib.Type_BOOL: (BITS, 0, False),
+    pa.lib.Type_STRING: (NARROW, 4, False), pa.lib.Type_BINARY: (NARROW, 4, False),
+    pa.lib.Type_LARGE_STRING: (WIDE, 8, False), pa.lib.Type_LARGE_BINARY: (WIDE, 8, False),
+}
+for _name, _width in (("Type_DECIMAL32", 4), ("Type_DECIMAL64", 8)):
+    if hasattr(pa.lib, _name):  # older versions of pyarrow have no narrow decimals
+        _WIDTHS[getattr(pa.lib, _name)] = (FIXED, _width, False)
+
+
+
+cdef inline const uint8_t *_address(object buffer) except? NULL:
+    return NULL if buffer is None else <const uint8_t *><size_t>buffer.address
+
+
+cdef int _view(object column, View *out) except -1:
+    """Look at a column; 0 if its type is not worked on here."""
+    cdef cnp.ndarray values
+    cdef Py_ssize_t offset
+    if isinstance(column, np.ndarray):
+        values = column
+        if not cnp.PyArray_IS_C_CONTIGUOUS(values):
+            raise TypeError("a column in one piece is needed")
+        out.kind = FIXED
+        out.width = <int>cnp.PyArray_ITEMSIZE(values)
+        out.is_float = cnp.PyArray_ISFLOAT(values)
+        out.rows = rows_of(values)
+        out.values = <const uint8_t *>cnp.PyArray_DATA(values)
+        out.validity = NULL
+        out.bit = 0
+        return 1
+    found = _WIDTHS.get(column.type.id)
+    if found is None:
+        return 0
+    out.kind, out.width, out.is_float = found
+    out.rows = len(column)
+    offset = column.offset
+    buffers = column.buffers()
+    out.validity = NULL if not column.null_count else _address(buffers[0])
+    out.bit = offset
+    if out.kind == FIXED:
+        out.values = _address(buffers[1])
+        if out.values == NULL:
+            return 1 if out.rows == 0 else 0
+        out.values += offset * out.width
+    elif out.kind == BITS:
+        out.values = _address(buffers[1])
+        if out.values == NULL:
+            return 1 if out.rows == 0 else 0
+    else:
+        out.offsets = _address(buffers[1])
+        out.values = _address(buffers[2])
+        if out.offsets == NULL:
+            return 1 if out.rows == 0 else 0
+        out.offsets += offset * out.width
+    return 1
+
+
+cdef inline int64_t _begin(const View *view, Py_ssize_t row) noexcept nogil:
+    if view.kind == NARROW:
+        return (<const int32_t *>view.offsets)[row]
+    return (<const int64_t *>view.offsets)[row]
+
+
+# Taking rows.
+
+cdef void _take_fixed(
+    const uint8_t *values, int width, const int64_t *at, Py_ssize_t rows, uint8_t *out
+) noexcept nogil:
+    cdef Py_ssize_t row
+    if width == 8:
+        for row in range(rows):
+            (<uint64_t *>out)[row] = (<const uint64_t *>values)[at[row]]
+    elif width == 4:
+        for row in range(rows):
+            (<int32_t *>out)[row] = (<const int32_t *>values)[at[row]]
+    elif width == 16:
+        for row in range(rows):
+            memcpy(out + 16 * row, values + 16 * at[row], 16)
+    else:
+        for row in range(rows):
+            memcpy(out + width * row, values + width * at[row], width)
+
+
+cdef Py_ssize_t _take_bits(
+    const uint8_t *bits, Py_ssize_t first, const int64_t *at, Py_ssize_t rows, uint8_t *out, Py_ssize_t begin
+) noexcept nogil:
+    """Set the bits of some rows, from ``begin`` on, in a bitmap of zeros; how many are not set."""
+    cdef Py_ssize_t row, unset = 0
+    for row in range(rows):
+        if bits == NULL or is_set(bits, first + at[row]):
+            out[(begin + row) >> 3] |= <uint8_t>(1 << ((begin + row) & 7))
+        else:
+            unset += 1
+    return unset
+
+
+cdef int64_t _text_bytes(const View *view, const int64_t *at, Py_ssize_t rows) noexcept nogil:
+    cdef Py_ssize_t row
+    cdef int64_t total = 0
+    for row in range(rows):
+        total += _begin(view, at[row] + 1) - _begin(view, at[row])
+    return total
+
+
+cdef int64_t _take_texts(
+    const View *view, const int64_t *at, Py_ssize_t rows, uint8_t *offsets, uint8_t *data, int64_t end
+) noexcept nogil:
+    """Put texts behind those that end at ``end``; where the last one ends."""
+    cdef Py_ssize_t row
+    cdef int64_t begin, size
+    for row in range(rows):
+        begin = _begin(view, at[row])
+        size = _begin(view, at[row] + 1) - begin
+        if size > 0:
+            memcpy(data + end, view.values + begin, size)
+            end += size
+        if view.kind == NARROW:
+            (<int32_t *>offsets)[row + 1] = <int32_t>end
+        else:
+            (<int64_t *>offsets)[row + 1] = end
+    return end
+
+
+def taken(column, cnp.ndarray at):
+    """Some values of a column, or all in another order; None of a type that is not worked on here."""
+    cdef cnp.ndarray values, made
+    cdef cnp.npy_intp rows
+    cdef int width
+    cdef const uint8_t *first
+    cdef uint8_t *out
+    cdef const int64_t *places
+    if not isinstance(column, np.ndarray):
+        return taken_together([(column, at)], column.type)
+    values = column
+    width = <int>cnp.PyArray_ITEMSIZE(values)
+    rows = rows_of(at)
+    first = <const uint8_t *>data_of(values, width)
+    places = <const int64_t *>data_of(at, 8)
+    if cnp.PyArray_ISNUMBER(values):
+        made = cnp.PyArray_EMPTY(1, &rows, cnp.PyArray_TYPE(values), 0)
+    else:
+        made = np.empty(rows, values.dtype)
+    out = <uint8_t *>cnp.PyArray_DATA(made)
+    if rows > ALONE_ROWS_MAX:
+        with nogil:
+            _take_fixed(first, width, places, rows, out)
+    else:
+        _take_fixed(first, width, places, rows, out)
+    return made
+
+
+cdef cnp.ndarray _bitmap(Py_ssize_t rows):
+    cdef cnp.npy_intp size = (rows + 7) // 8
+    return cnp.PyArray_ZEROS(1, &size, cnp.NPY_UINT8, 0)
+
+
+cdef cnp.ndarray _bytes(Py_ssize_t size):
+    cdef cnp.npy_intp shape = size
+    return cnp.PyArray_EMPTY(1, &shape, cnp.NPY_UINT8, 0)
+
+
+def taken_together(parts, kind):
+    """Values of several columns of one type, given with their positions, one behind the other.
+
+    An array of numpy's if all columns are, else one of Arrow's of this type; None of a type that is not worked
+    on here, or of texts that are more than one array can hold.
+    """
+    cdef Py_ssize_t rows = 0, each, nulls = 0, begin, count
+    cdef View view
+    cdef View first
+    cdef bint is_numpy = True, has_nulls = False
+    cdef int64_t size = 0
+    cdef cnp.ndarray at
+    cdef cnp.ndarray made, offsets
+    cdef uint8_t *out
+    cdef uint8_t *ends
+    cdef uint8_t *bits
+    cdef const int64_t *places
+    for column, positions in parts:
+        if not _view(column, &first):
+            return None
+        rows += rows_of(positions)
+        if not isinstance(column, np.ndarray):
+            is_numpy = False
+        has_nulls = has_nulls or first.validity != NULL
+        if first.kind == NARROW or first.kind == WIDE:
+            size += _text_bytes(&first, <const int64_t *>data_of(positions, 8), rows_of(positions))
+    if first.kind == NARROW and size > 0x7FFFFFFF:
+        return None
+    validity = None
+    if has_nulls:
+        validity = _bitmap(rows)
+        bits = <uint8_t *>cnp.PyArray_DATA(validity)
+    if first.kind == FIXED:
+        made = np.empty(rows, parts[0][0].dtype) if is_numpy else _bytes(rows * first.width)
+        ends = NULL
+    elif first.kind == BITS:
+        made = _bitmap(rows)
+        ends = NULL
+    else:
+        made = _bytes(size)
+        offsets = _bytes((rows + 1) * first.width)
+        ends = <uint8_t *>cnp.PyArray_DATA(offsets)
+        memset(ends, 0, first.width)
+    out = <uint8_t *>cnp.PyArray_DATA(made)
+    begin, size = 0, 0
+    for column, positions in parts:
+        _view(column, &view)
+        at = positions
+        count = rows_of(at)
+        places = <const int64_t *>data_of(at, 8)
+        if count > ALONE_ROWS_MAX:
+            with nogil:
+                size = _take(&view, places, count, out, ends, begin, size)
+        else:
+            size = _take(&view, places, count, out, ends, begin, size)
+        if has_nulls:
+            nulls += _take_bits(view.validity, view.bit, places, count, bits, begin)
+        begin += count
+    if is_numpy:
+        return made
+    buffers = [None if validity is None else pa.py_buffer(validity), pa.py_buffer(made)]
+    if ends != NULL:
+        buffers.insert(1, pa.py_buffer(offsets))
+    return pa.Array.from_buffers(kind, rows, buffers, nulls)
+
+
+cdef int64_t _take(
+    const View *view, const int64_t *at, Py_ssize_t rows, uint8_t *out, uint8_t *ends, Py_ssize_t begin, int64_t size
+) noexcept nogil:
+    if view.kind == FIXED:
+        _take_fixed(view.values, view.width, at, rows, out + begin * view.width)
+    elif view.kind == BITS:
+        _take_bits(view.values, view.bit, at, rows, out, begin)
+    elif rows:
+        return _take_texts(view, at, rows, ends + begin * view.width, out, size)
+    return size
+
+
+cdef int64_t _merge(
+    const View *one, const View *other, const int64_t *at, Py_ssize_t rows, uint8_t *out, uint8_t *ends, uint8_t *bits,
+    Py_ssize_t *nulls,
+) noexcept nogil:
+    """Take rows of two columns, whose positions count on."""
+    cdef Py_ssize_t row, ones = one.rows
+    cdef int64_t place, end = 0
+    cdef int width = one.width
+    if one.kind == FIXED:
+        if width == 8:
+            for row in range(rows):
+                place = at[row]
+                (<uint64_t *>out)[row] = (
+                    (<const uint64_t *>one.values)[place] if place < ones
+                    else (<const uint64_t *>other.values)[place - ones]
+                )
+        else:
+            for row in range(rows):
+                place = at[row]
+                memcpy(
+                    out + width * row,
+                    one.values + width * place if place < ones else other.values + width * (place - ones),
+                    width,
+                )
+    else:
+        for row in range(rows):
+            place = at[row]
+            if place < ones:
+                end = _one_more(one, place, row, out, ends, end)
+            else:
+                end = _one_more(other, place - ones, row, out, ends, end)
+    if bits != NULL:
+        for row in range(rows):
+            place = at[row]
+            if place < ones:
+                nulls[0] += _take_bits(one.validity, one.bit, &place, 1, bits, row)
+            else:
+                place -= ones
+                nulls[0] += _take_bits(other.validity, other.bit, &place, 1, bits, row)
+    return end
+
+
+cdef inline int64_t _one_more(
+    const View *view, int64_t place, Py_ssize_t row, uint8_t *out, uint8_t *ends, int64_t end
+) noexcept nogil:
+    if view.kind == BITS:
+        _take_bits(view.values, view.bit, &place, 1, out, row)
+        return end
+    return _take_texts(view, &place, 1, ends + row * view.width, out, end)
+
+
+def taken_of_both(one, other, cnp.ndarray at, kind):
+    """Some values of two columns of a type; positions in the second one count on from those in the first.
+
+    None of a type that is not worked on here, or of texts that are more than one array can hold.
+    """
+    cdef View a, b
+    cdef Py_ssize_t rows = rows_of(at), nulls = 0, each
+    cdef const int64_t *places = <const int64_t *>data_of(at, 8)
+    cdef bint is_numpy = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
+    cdef int64_t size
+    cdef cnp.ndarray made, offsets
+    cdef uint8_t *ends = NULL
+    cdef uint8_t *bits = NULL
+    cdef uint8_t *out
+    if not _view(one, &a) or not _view(other, &b):
+        return None
+    assert a.kind == b.kind and a.width == b.width
+    validity = None
+    if a.validity != NULL or b.validity != NULL:
+        validity = _bitmap(rows)
+        bits = <uint8_t *>cnp.PyArray_DATA(validity)
+    if a.kind == FIXED:
+        made = np.empty(rows, one.dtype) if is_numpy else _bytes(rows * a.width)
+    elif a.kind == BITS:
+        made = _bitmap(rows)
+    else:
+        size = 0
+        for each in range(rows):
+            if places[each] < a.rows:
+                size += _begin(&a, places[each] + 1) - _begin(&a, places[each])
+            else:
+                size += _begin(&b, places[each] - a.rows + 1) - _begin(&b, places[each] - a.rows)
+        if a.kind == NARROW and size > 0x7FFFFFFF:
+            return None
+        made = _bytes(size)
+        offsets = _bytes((rows + 1) * a.width)
+        ends = <uint8_t *>cnp.PyArray_DATA(offsets)
+        memset(ends, 0, a.width)
+    out = <uint8_t *>cnp.PyArray_DATA(made)
+    if rows > ALONE_ROWS_MAX:
+        with nogil:
+            _merge(&a, &b, places, rows, out, ends, bits, &nulls)
+    else:
+        _merge(&a, &b, places, rows, out, ends, bits, &nulls)
+    if is_numpy:
+        return made
+    buffers = [None if validity is None else pa.py_buffer(validity), pa.py_buffer(made)]
+    if ends != NULL:
+        buffers.insert(1, pa.py_buffer(offsets))
+    return pa.Array.from_buffers(kind, rows, buffers, nulls)
+
+
+# Comparing rows.
+
+cdef inline bint _is_nan(const uint8_t *at, int width) noexcept nogil:
+    cdef double wide
+    cdef float narrow
+    cdef uint64_t half = 0
+    if width == 8:
+        memcpy(&wide, at, 8)
+        return wide != wide
+    if width == 4:
+        memcpy(&narrow, at, 4)
+        return narrow != narrow
+    memcpy(&half, at, 2)
+    return (half & 0x7FFF) > 0x7C00
+
+
+cdef inline bint _is_zero(const uint8_t *at, int width) noexcept nogil:
+    """Whether a float is zero, of whatever sign."""
+    cdef uint64_t bits = 0
+    memcpy(&bits, at, width)
+    return (bits << (64 - 8 * width + 1)) == 0
+
+
+cdef inline bint _same(const View *one, Py_ssize_t this, const View *other, Py_ssize_t that) noexcept nogil:
+    cdef bint is_there = one.validity == NULL or is_set(one.validity, one.bit + this)
+    cdef const uint8_t *a
+    cdef const uint8_t *b
+    cdef int64_t begin, start, size
+    if is_there != (other.validity == NULL or is_set(other.validity, other.bit + that)):
+        return False
+    if not is_there:
+        return True
+    if one.kind == FIXED:
+        a = one.values + one.width * this
+        b = other.values + one.width * that
+        if one.width == 8:
+            if (<const uint64_t *>a)[0] == (<const uint64_t *>b)[0]:
+                return True
+        elif memcmp(a, b, one.width) == 0:
+            return True
+        if not one.is_float:
+            return False
+        return (_is_nan(a, one.width) and _is_nan(b, one.width)) or (
+            _is_zero(a, one.width) and _is_zero(b, one.width)
+        )
+    if one.kind == BITS:
+        return is_set(one.values, one.bit + this) == is_set(other.values, other.bit + that)
+    begin, start = _begin(one, this), _begin(other, that)
+    size = _begin(one, this + 1) - begin
+    return size == _begin(other, that + 1) - start and memcmp(one.values + begin, other.values + start, size) == 0
+
+
+cdef bint _compare(
+    const View *one, const int64_t *these, const View *other, const int64_t *those, Py_ssize_t rows, uint8_t *out
+) noexcept nogil:
+    """Take back that rows are equal where this column says so; whether all are equal in it."""
+    cdef Py_ssize_t row
+    cdef bint is_all = True
+    for row in range(rows):
+        if not _same(one, these[row], other, those[row]):
+            out[row] = 0
+            is_all = False
+    return is_all
+
+
+def equal_rows(one, cnp.ndarray these, other, cnp.ndarray those):
+    """Whether some values of a column equal those of another one of its type; None of a type that is not
+    worked on here. Null equals null, every NaN every NaN, and -0.0 is 0.0.
+    """
+    cdef View a, b
+    cdef Py_ssize_t rows = rows_of(these)
+    cdef const int64_t *left = <const int64_t *>data_of(these, 8)
+    cdef const int64_t *right = <const int64_t *>data_of(those, 8)
+    cdef cnp.npy_intp shape = rows
+    if not _view(one, &a) or not _view(other, &b):
+        return None
+    assert rows_of(those) == rows and a.kind == b.kind and a.width == b.width
+    cdef cnp.ndarray made = cnp.PyArray_EMPTY(1, &shape, cnp.NPY_BOOL, 0)
+    cdef uint8_t *out = <uint8_t *>cnp.PyArray_DATA(made)
+    memset(out, 1, rows)
+    if rows > ALONE_ROWS_MAX:
+        with nogil:
+            _compare(&a, left, &b, right, rows, out)
+    else:
+        _compare(&a, left, &b, right, rows, out)
+    return made

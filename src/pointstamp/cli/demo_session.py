@@ -1,0 +1,50 @@
+"""The Spark session of ``pointstamp demo``: on this machine, quiet, and reached by this process only."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pointstamp.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@contextmanager
+def demo_session(slots: int) -> "Iterator[SparkSession]":
+    """Yield a session with so many slots; UsageError if pyspark is not installed."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise UsageError(
+            "demo: this command needs pyspark, which is not installed; install pointstamp[spark]."
+        ) from error
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder: Any = SparkSession.builder.master(f"local[{slots}]").appName("pointstamp demo")
+    for name, value in {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": str(slots),
+        "spark.log.level": "OFF",  # the death of a worker is told here, and not with a Java stack trace
+    }.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    # Spark's own handler would cancel all jobs before the query could be stopped.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def say(text: str) -> None:
+    """Print a line for a person, to standard error."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()

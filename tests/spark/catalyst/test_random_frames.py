@@ -1,0 +1,130 @@
+"""Random queries are Spark's own answer after every epoch, on one worker and on two.
+
+What only this finds: operators beside each other that no query written by hand has, over values at the limits
+of their types (NaN, -0.0, decimals of 38 digits, dates before 1970, hours that clocks show twice) and with
+nulls everywhere. ``POINTSTAMP_RANDOM_FRAMES`` says how many queries the long test draws.
+"""
+
+import datetime
+import os
+from typing import Final
+
+import pyarrow as pa
+import pytest
+from benchmarks.sql.answers import added_up, check_same, rows_of_table
+from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+
+import pointstamp as ps
+from pointstamp.flow.plan import NodeKind
+from support.batch_answers import WEIGHT, Fed, with_deletions
+from support.random_frames import queries
+
+ZONES: Final = ("UTC", "America/New_York", "Europe/Berlin", "Asia/Kathmandu")
+LONG_EXAMPLES: Final = int(os.environ.get("POINTSTAMP_RANDOM_FRAMES", "2000"))
+INSTANTS: Final = (
+    "1883-11-18T17:00",
+    "1969-12-31T23:59",
+    "2024-03-10T07:30",
+    "2024-11-03T05:30",
+    "2024-11-03T06:30",
+)
+
+
+def rows_of_t(first: int) -> pa.Table:
+    count = 9
+    at = [datetime.datetime.fromisoformat(each).replace(tzinfo=datetime.UTC) for each in INSTANTS]
+    limit = "99999999999999999999.999999999999999999"
+    return pa.table(
+        {
+            "id": pa.array(range(first, first + count), pa.int64()),
+            "k": ["a", "ß", None, "a", "日本", "", "A", "e\u0301", "a"],
+            "i": pa.array([1, 2, None, -3, 2, 2, 0, 7, None], pa.int32()),
+            "x": pa.array([0.5, float("nan"), None, -0.0, 0.0, float("inf"), -2.25, 3.0, float("nan")]),
+            "d": pa.array(
+                ["1.25", None, "-0.01", "9999999999.99", "2.50", "2.50", "0.00", "-7.00", None]
+            ).cast(pa.decimal128(12, 2)),
+            "e": pa.array([limit, f"-{limit}", None, "0", "1", "1", None, "0.000000000000000001", "2"]).cast(
+                pa.decimal128(38, 18)
+            ),
+            "day": pa.array([0, -1, None, 19792, -141428, 19792, 1, -719000, None], pa.int32()).cast(
+                pa.date32()
+            ),
+            "at": pa.array([*at, None, at[0], at[3], None], pa.timestamp("us", "UTC")),
+            "b": [True, False, None, True, None, False, True, True, False],
+        }
+    )
+
+
+def rows_of_u(first: int) -> pa.Table:
+    return rows_of_t(first).select(["id", "k", "i", "d", "day"]).slice(0, 6)
+
+
+@pytest.fixture(scope="module")
+def fed() -> Fed:
+    empty_u = rows_of_u(0).slice(0, 0)
+    epochs = {
+        "t": [rows_of_t(0), rows_of_t(5), rows_of_t(9).slice(0, 0)],
+        "u": [rows_of_u(3), empty_u, rows_of_u(0)],
+    }
+    return with_deletions(epochs, 11, {"t": "i", "u": "k"})
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, fed: Fed) -> SparkSession:
+    """A session with each table as it is after each epoch, ``t_0`` and so on, and ``t`` for the plan."""
+    for name, epochs in fed.there.items():
+        for epoch, table in enumerate(epochs):
+            spark.createDataFrame(table.combine_chunks()).createOrReplaceTempView(f"{name}_{epoch}")
+        rows = spark.createDataFrame(epochs[0].slice(0, 0))
+        spark.createDataFrame(spark.sparkContext.emptyRDD(), rows.schema).createOrReplaceTempView(name)
+    return spark
+
+
+def reads_a_table(frame: DataFrame) -> bool:
+    """Whether the answer depends on rows at all: ``select 1 from (select count(*) from t)`` does not."""
+    plan = frame._jdf.queryExecution().optimizedPlan().toString()
+    return "LogicalRDD" in plan or "LogicalQueryStage" in plan
+
+
+def check_random(spark: SparkSession, fed: Fed, text: str, zone: str, workers: int) -> None:
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        frame = spark.sql(text.format(t="t", u="u"))
+        assume(reads_a_table(frame))
+        read = [name for name in ("t", "u") if f"{{{name}}}" in text]
+        flow = ps.views(spark, {"result": frame}, changes=dict.fromkeys(read, WEIGHT))
+        inputs = {name: fed.changes[name] for name in flow.plan.named(NodeKind.INPUT)}
+        results = flow.run(inputs, workers=workers)["result"]
+        for epoch in range(len(fed.there["t"])):
+            ours = added_up([results[each] for each in range(epoch + 1)])
+            asked = spark.sql(text.format(t=f"t_{epoch}", u=f"u_{epoch}"))
+            check_same(ours, rows_of_table(asked.toArrow()), f"epoch {epoch} of {text} in {zone}")
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+SETTINGS = settings(
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.generate, Phase.shrink],
+)
+
+
+@settings(SETTINGS, max_examples=40, derandomize=True)
+@given(text=queries(depth=1), zone=st.sampled_from(ZONES), workers=st.sampled_from([1, 2]))
+def test_random_queries_are_sparks_answer(
+    tables: SparkSession, fed: Fed, text: str, zone: str, workers: int
+) -> None:
+    check_random(tables, fed, text, zone, workers)
+
+
+@pytest.mark.long
+@settings(SETTINGS, max_examples=LONG_EXAMPLES)
+@given(text=queries(), zone=st.sampled_from(ZONES), workers=st.sampled_from([1, 2]))
+def test_many_random_queries_are_sparks_answer(
+    tables: SparkSession, fed: Fed, text: str, zone: str, workers: int
+) -> None:
+    check_random(tables, fed, text, zone, workers)

@@ -1,0 +1,190 @@
+"""Spark's own SQL test inputs as views: each query beside Spark's answer over the same tables.
+
+A file is statements: tables and views are made, settings are set, and queries are asked. A query is defined
+as a view, fed with the rows of the tables that it reads, and compared. Nothing of the files is kept here.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from benchmarks.sql.answers import added_up, check_same, rows_of_table
+
+import pointstamp as ps
+from pointstamp.errors import PointstampError
+from pointstamp.flow.plan import NodeKind
+
+_QUERY: Final = re.compile(r"\s*\(*\s*(select|with|values|table|from)\b", re.IGNORECASE)
+_SET: Final = re.compile(r"--SET\s+(.*)")
+_UNDONE: Final = ("spark.sql.ansi.enabled", "spark.sql.session.timeZone", "spark.sql.caseSensitive")
+_CHANGING: Final = re.compile(
+    r"\b(rand|randn|random|uuid|current_\w+|now|shuffle|tablesample)\b\s*\(?", re.IGNORECASE
+)
+
+_VIEW: Final = re.compile(r"\s*create\s+(?:or\s+replace\s+)?temp(?:orary)?\s+view\s+(\w+)", re.IGNORECASE)
+"""A view over VALUES has constants; its rows become a table, so that queries over it read one."""
+_PARTS: Final = re.compile(
+    r"""--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|;|[^;'"`/-]+|.""", re.DOTALL
+)
+"""Comments, texts, names, the end of a statement, and what is between."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a query."""
+
+    file: str
+    query: str
+    kind: str
+    """equal, different, rejected, constant (it reads no table), fails (Spark raises), or changing."""
+    why: str = ""
+
+
+@dataclass
+class Report:
+    """The outcomes of some files."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    def summary(self) -> str:
+        """Counts, reasons by their number, and all queries whose answers differ."""
+        kinds = Counter(each.kind for each in self.outcomes)
+        asked = kinds["equal"] + kinds["different"] + kinds["rejected"]
+        share = 100 * (asked - kinds["rejected"]) / max(asked, 1)
+        lines = [
+            f"{len(self.outcomes)} queries: "
+            + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()),
+            f"{share:.0f} % of the {asked} deterministic queries over tables are accepted",
+            "",
+            "rejected because:",
+        ]
+        reasons = Counter(_short(each.why) for each in self.outcomes if each.kind == "rejected")
+        lines += [f"{count:6} {why}" for why, count in reasons.most_common()]
+        lines += ["", "different:"]
+        lines += [
+            f"{each.file}: {' '.join(each.query.split())[:200]}\n      {each.why[:300]}"
+            for each in self.outcomes
+            if each.kind == "different"
+        ]
+        return "\n".join(lines)
+
+
+def _short(why: str) -> str:
+    """A reason without the names of its query."""
+    text = re.sub(r"view 'v': ", "", why)
+    node = re.match(r"(\w+)(: \w+)?", text)
+    called = re.search(r"'?([A-Za-z]+)\(", text)
+    words = re.sub(r"'[^']*'|#\d+|\d+", "_", text.split(". ")[0])
+    return f"{node[0] if node else ''} {called[1] if called else ''} | {words[-90:]}"
+
+
+def statements(text: str) -> Iterator[str]:
+    """The statements of a file, without comments.
+
+    >>> list(statements("-- a; b\\nselect ';' as x; select 1"))
+    ["select ';' as x", 'select 1']
+    """
+    parts: list[str] = []
+    for match in _PARTS.finditer(text):
+        found = match[0]
+        if found == ";":
+            if made := "".join(parts).strip():
+                yield made
+            parts = []
+        elif not found.startswith(("--", "/*")):
+            parts.append(found)
+    if made := "".join(parts).strip():
+        yield made
+
+
+def compared_file(spark: Any, path: Path) -> Iterator[Outcome]:  # noqa: ANN401 - a session
+    """What comes of the queries of a file."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    for imported in re.findall(r"--IMPORT\s+(\S+)", text):
+        other = path.parents[len(path.parts) - 1 - path.parts.index("inputs") - 1] / imported
+        text = other.read_text(encoding="utf-8", errors="replace") + ";\n" + text
+    with _session(spark, _SET.findall(text)):
+        for statement in statements(text):
+            if _QUERY.match(statement):
+                kind, why = _compared(spark, statement)
+                yield Outcome(path.name, statement, kind, why)
+                continue
+            try:
+                spark.sql(statement).collect()
+                if (made := _VIEW.match(statement)) is not None:
+                    spark.createDataFrame(spark.table(made[1]).toArrow()).createOrReplaceTempView(made[1])
+            except Exception:  # noqa: S112 - mistakes are tested there, too
+                continue
+
+
+@contextmanager
+def _session(spark: Any, settings: list[str]) -> Iterator[None]:  # noqa: ANN401 - a session
+    """Settings of a file, and no view or table that stays."""
+    before = {name: spark.conf.get(name) for name in _UNDONE}
+    spark.sql("create database if not exists inputs")
+    spark.sql("use inputs")
+    try:
+        for name, value in re.findall(r"([\w.]+)\s*=\s*([^,\s]+)", ",".join(settings)):
+            try:
+                spark.conf.set(name, value)
+            except Exception:  # noqa: S112 - a setting of the JVM
+                continue
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+        for view in spark.sql("show views").collect():
+            if view.isTemporary:
+                spark.catalog.dropTempView(view.viewName)
+        spark.sql("use default")
+        spark.sql("drop database inputs cascade")
+
+
+def _compared(spark: Any, query: str) -> tuple[str, str]:  # noqa: ANN401 - a session
+    if _CHANGING.search(query):
+        return "changing", ""
+    try:
+        frame = spark.sql(query)
+        theirs = frame.toArrow()
+    except Exception as error:
+        return "fails", str(error).split("\n")[0]
+    try:
+        flow = ps.views(spark, {"v": frame})
+    except PointstampError as error:
+        text = str(error)
+        return ("constant", "") if "reads no table" in text else ("rejected", text)
+    try:
+        tables = {name: _rows(spark, name) for name in flow.plan.named(NodeKind.INPUT)}
+    except Exception as error:
+        return "rejected", f"its table is not found: {str(error)[:80]}"
+    try:
+        results = flow.run(tables)["v"]
+        ours = added_up([_with_texts(results[each]) for each in sorted(results)])
+        check_same(ours, rows_of_table(_with_texts(theirs)), "answers")
+    except (
+        PointstampError,
+        AssertionError,
+        pa.ArrowException,
+        ArithmeticError,
+        TypeError,
+        ValueError,
+    ) as error:
+        return "different", f"{type(error).__name__}: {error}"
+    return "equal", ""
+
+
+def _rows(spark: Any, name: str) -> pa.Table:  # noqa: ANN401 - a session
+    return spark.table(name).toArrow()
+
+
+def _with_texts(table: pa.Table) -> pa.Table:
+    for place, column in enumerate(table.schema):
+        if pa.types.is_nested(column.type):
+            texts = pa.array([repr(each) for each in table.column(place).to_pylist()], pa.string())
+            table = table.set_column(place, column.name, texts)
+    return table
