@@ -34,9 +34,9 @@ def main() -> None:
 def chained(length: int, *, has_chains: bool) -> Dataflow:
     """So many operators, each of which adds one to a column."""
     flow = Dataflow("chained")
-    stream = flow.input("in", "key long, value long")
+    stream = flow.stream_input("in", "key long, value long")
     for number in range(length):
-        stream = stream.with_columns(value=col("value") + 1, name=f"add {number}")
+        stream = stream.with_columns(value=col("value") + 1).named(f"add {number}")
     flow.output("out", stream)
     flow.plan.has_chains = has_chains
     return flow
@@ -92,8 +92,8 @@ def sending(flow: Dataflow, rows: int, length: int) -> Callable[[int], None]:
 def wakes(epochs: int) -> dict[str, object]:
     """How often operators of a join are let act, and how often that was for nothing."""
     flow = Dataflow("join")
-    left = flow.input("left", "key long, a long").running(name="left rows")
-    right = flow.input("right", "key long, b long").running(name="right rows")
+    left = flow.table("left", "key long, a long").named("left rows")
+    right = flow.table("right", "key long, b long").named("right rows")
     flow.output("out", left.join(right, on="key"))
     with LocalRun(flow.plan) as run:
         (worker,) = workers_of(run)

@@ -32,8 +32,9 @@ import pyarrow as pa
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components as scipy_components
 
-from pointstamp import Dataflow, LocalRun
+from pointstamp import Dataflow
 from pointstamp.graphs import connected_components
+from pointstamp.timely import LocalRun
 
 Ids = npt.NDArray[np.int64]
 Edges = tuple[Ids, Ids]
@@ -91,8 +92,8 @@ INCREMENTAL = "incremental"
 def open_run(results: list[pa.Table]) -> LocalRun:
     """A flow with one worker that keeps its results."""
     flow = Dataflow("components")
-    flow.output("components", connected_components(flow.input("edges", "src long, dst long")))
-    return flow.open_local(on_result=lambda _name, _epoch, table: results.append(table))
+    flow.output("components", connected_components(flow.stream_input("edges", "src long, dst long")))
+    return flow.open(on_result=lambda _name, _epoch, table: results.append(table))
 
 
 def add_epoch(run: LocalRun, edges: pa.RecordBatch, epoch: int) -> float:

@@ -45,12 +45,12 @@ print(moments, size)
 def chain(operators: int) -> ps.Dataflow:
     """So many operators one after the other, every tenth behind an exchange."""
     flow = ps.Dataflow("chain")
-    stream = flow.input("rows", "k long, x long")
+    stream = flow.stream_input("rows", "k long, x long")
     for number in range(operators - 1):
         if number % 10 == 0:
             stream = stream.exchange("k")
-        stream = stream.filter(ps.col("x") >= 0, name=f"step {number}")
-    flow.output("counts", stream.count("k", running=True))
+        stream = stream.filter(ps.col("x") >= 0).named(f"step {number}")
+    flow.output("counts", stream.group_by("k", running=True).count())
     return flow
 
 
@@ -68,8 +68,8 @@ def run(flow: ps.Dataflow, data: list[pa.Table], workers: int, *, watched: bool)
     with tempfile.TemporaryDirectory() as folder, ExitStack() as opened:
         place = Path(folder)
         (place / "in").mkdir()
-        query = flow.start_local(
-            rows=ps.files(f"{folder}/in", units_per_tick=4),
+        query = flow.start(
+            rows=ps.io.files(f"{folder}/in", units_per_tick=4),
             checkpoint=place / "c",
             output=place / "o",
             workers=workers,
@@ -81,13 +81,13 @@ def run(flow: ps.Dataflow, data: list[pa.Table], workers: int, *, watched: bool)
             command = [sys.executable, "-c", READER, dashboard.address]
             reader = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own
             while not dashboard.lookers:
-                query.awaitTermination(0.05)
+                query.await_termination(0.05)
         for number, table in enumerate(data):
             pq.write_table(table, place / f"{number}.parquet")
         begin, processor = perf_counter(), process_time()
         for number in range(len(data)):
             (place / f"{number}.parquet").rename(place / "in" / f"{number:06}.parquet")
-        query.processAllAvailable()
+        query.process_all_available()
         took = perf_counter() - begin, process_time() - processor
         opened.close()
         return *took, "" if reader is None else reader.communicate(timeout=60)[0]

@@ -61,18 +61,18 @@ def _keep(results: list[pa.Table], name: str, epoch: int, table: pa.Table) -> No
 def counted(batches: Sequence[Rows], processes: int, key: str = "long") -> tuple[dict[Any, int], list[float]]:
     """A running count of epochs: the newest count of each key, and the seconds of each epoch."""
     flow = ps.Dataflow("epochs")
-    flow.output("counts", flow.input("keys", f"key {key}").count("key", running=True))
+    flow.output("counts", flow.stream_input("keys", f"key {key}").group_by("key", running=True).count())
     results: list[pa.Table] = []
     on_result = partial(_keep, results)
     if processes:
-        with flow.open_processes(processes, on_result=on_result) as session:
+        with flow.open(processes=processes, on_result=on_result) as session:
             return run(session, batches, results)
-    with flow.open_local(on_result=on_result) as session_here:
+    with flow.open(on_result=on_result) as session_here:
         return run(session_here, batches, results)
 
 
 def run(
-    session: ps.LocalRun | ProcessRun, batches: Sequence[Rows], results: list[pa.Table]
+    session: ps.timely.LocalRun | ProcessRun, batches: Sequence[Rows], results: list[pa.Table]
 ) -> tuple[dict[Any, int], list[float]]:
     """Send each epoch, wait for its result, keep the newest count of each key."""
     counts: dict[Any, int] = {}
@@ -93,13 +93,13 @@ def one_large_epoch(rng: np.random.Generator) -> dict[str, object]:
     """Count 10 M keys over 100 k in one epoch, through a whole flow, against polars; the best of three."""
     table = pa.table({"key": rng.integers(0, KEYS, 10_000_000)})
     flow = ps.Dataflow("large")
-    flow.output("counts", flow.input("keys", "key long").count("key"))
+    flow.output("counts", flow.stream_input("keys", "key long").count("key"))
     frame = pl.from_arrow(table)
     assert isinstance(frame, pl.DataFrame)
     ours = theirs = float("inf")
     for _ in range(3):
         started = perf_counter()
-        counts = flow.run_local(keys=table)["counts"][0]
+        counts = flow.run(keys=table)["counts"][0]
         ours = min(ours, perf_counter() - started)
         started = perf_counter()
         expected = frame.group_by("key").len()
@@ -119,11 +119,11 @@ def large_in_processes(rng: np.random.Generator) -> dict[str, object]:
     """The same epoch in two processes beside one worker; by the clock, and by processor time."""
     table = pa.table({"key": rng.integers(0, KEYS, 10_000_000)})
     flow = ps.Dataflow("large")
-    flow.output("counts", flow.input("keys", "key long").count("key"))
+    flow.output("counts", flow.stream_input("keys", "key long").count("key"))
     walls, warm, here, workers = [], list[float](), float("inf"), float("inf")
     for _ in range(3):
         started, results = perf_counter(), list[pa.Table]()
-        with flow.open_processes(2, on_result=partial(_keep, results)) as run:
+        with flow.open(processes=2, on_result=partial(_keep, results)) as run:
             begun = perf_counter()
             before, own = [_processor_seconds(pid) for pid in run.pids], process_time()
             run.input("keys").send(table)
@@ -138,7 +138,7 @@ def large_in_processes(rng: np.random.Generator) -> dict[str, object]:
     one = alone = float("inf")
     for _ in range(3):
         started, own = perf_counter(), process_time()
-        flow.run_local(keys=table)
+        flow.run(keys=table)
         one, alone = min(one, process_time() - own), min(alone, perf_counter() - started)
     return {
         "case": "one epoch of 10 M rows over 100 k keys, count, 2 processes",

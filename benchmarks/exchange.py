@@ -82,7 +82,7 @@ def rows_of(schema: pa.Schema, rows: int) -> pa.RecordBatch:
 def exchange(schema: pa.Schema, rows: int, batches: int, transport: str, *, encrypted: bool | None) -> float:
     """Seconds for one epoch of an exchange of so many batches from each worker."""
     flow = Dataflow("exchange")
-    signal = flow.input("signal", "go long")
+    signal = flow.stream_input("signal", "go long")
     made = operator("make", Make(schema, rows, batches), signal=signal)
     flow.output("counts", operator("count", Count(), rows=made.exchange("key")))
     results: list[pa.Table] = []

@@ -1,10 +1,10 @@
-"""What ``filter`` and ``branch`` by an expression cost, against Arrow's own filter in the same run.
+"""What ``filter`` and ``split`` by an expression cost, against Arrow's own filter in the same run.
 
     .venv/bin/python benchmarks/filtering.py
 
 One JSON line per case and batch size. ``ms`` is a whole batch through our operator, ``peer_ms`` one
 ``RecordBatch.filter(expression)`` of the same rows, ``ratio`` ours over the peer's: below 1 we are faster.
-``branch`` keeps the other rows as well, so its peer filters twice.
+``split`` keeps the other rows as well, so its peer filters twice.
 
 To beat: a ratio of 1.2 at 1,000,000 rows, and of 1.5 at 8,192, the size that a dataflow sends.
 """
@@ -35,12 +35,12 @@ def sales(rows: int) -> pa.RecordBatch:
 def operator(batch: pa.RecordBatch, condition: pc.Expression, *, branches: bool) -> Act:
     """A run of a flow that holds the operator, to which the batch is sent again and again."""
     flow = ps.Dataflow("filtering")
-    stream = flow.input("sales", batch.schema)
-    kept = stream.branch(condition) if branches else (stream.filter(condition),)
+    stream = flow.stream_input("sales", batch.schema)
+    kept = stream.split(condition) if branches else (stream.filter(condition),)
     for number, each in enumerate(kept):
         # What is measured ends here: nothing of it reaches an output.
         flow.output(f"out {number}", each.map_batches(lambda _: None))
-    run = flow.open_local()
+    run = flow.open()
     sender = run.input("sales")
 
     def act() -> None:

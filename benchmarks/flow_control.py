@@ -80,11 +80,11 @@ def main() -> None:
         BATCHES[number % len(BATCHES)].slice(0)
     alone = EPOCHS / (perf_counter() - started)
     flow = ps.Dataflow("slow sink")
-    flow.output("out", flow.input("numbers", "x long").map_batches(slow))
-    with flow.open_local() as run:
+    flow.output("out", flow.stream_input("numbers", "x long").map_batches(slow))
+    with flow.open() as run:
         line = measure(run, [os.getpid()], "1 worker in this process")
         print(json.dumps({**line, "source_epochs_per_second": round(alone)}), flush=True)
-    with flow.open_processes(2) as processes:
+    with flow.open(processes=2) as processes:
         line = measure(processes, [os.getpid(), *processes.pids], "2 processes")
         print(json.dumps({**line, "source_epochs_per_second": round(alone)}), flush=True)
 

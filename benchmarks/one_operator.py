@@ -42,35 +42,37 @@ BUILT_INS: Final[dict[str, Callable[[ps.Stream], ps.Stream]]] = {
     "drop": lambda rows: rows.drop("s"),
     "filter": lambda rows: rows.filter(ps.col("v") >= 0),
     "filter by pyarrow": lambda rows: rows.filter(pc.field("v") >= 0),
-    "branch": lambda rows: rows.branch(ps.col("v") >= 0)[0],
-    "concat": lambda rows: rows.concat(rows),
+    "branch": lambda rows: rows.split(ps.col("v") >= 0)[0],
+    "concat": lambda rows: rows.union(rows),
     "map_batches": lambda rows: rows.map_batches(same),
     "map": lambda rows: rows.map(dict, COLUMNS),
     "count": lambda rows: rows.count("k"),
     "count by text": lambda rows: rows.count("s"),
-    "running count": lambda rows: rows.count("k", running=True),
-    "running count by text": lambda rows: rows.count("s", running=True),
-    "running sum": lambda rows: rows.reduce("k", running=True, total=ps.sum("v")),
-    "running sum, min and mean": lambda rows: rows.reduce(
-        "k", running=True, total=ps.sum("v"), least=ps.min("v"), typical=ps.mean("v")
+    "running count": lambda rows: rows.group_by("k", running=True).count(),
+    "running count by text": lambda rows: rows.group_by("s", running=True).count(),
+    "running sum": lambda rows: rows.group_by("k", running=True).agg(total=ps.sum("v")),
+    "running sum, min and mean": lambda rows: rows.group_by("k", running=True).agg(
+        total=ps.sum("v"), least=ps.min("v"), typical=ps.mean("v")
     ),
-    "sum of an epoch": lambda rows: rows.reduce("k", total=ps.sum("v")),
+    "sum of an epoch": lambda rows: rows.group_by("k").agg(total=ps.sum("v")),
     "distinct of an epoch": lambda rows: rows.distinct(),
     "top of an epoch": lambda rows: rows.top(3, "k", by="v desc"),
     "join of an epoch": lambda rows: rows.join(rows.drop("s"), "k"),
-    "rolling": lambda rows: rows.rolling("k", rows=10, by="v", typical=ps.mean("v")),
+    "rolling": lambda rows: rows.with_columns(
+        typical=ps.mean("v").over(partition_by="k", order_by="v", rows=10)
+    ),
     "window": lambda rows: rows.window("v", 10),
-    "table": lambda rows: rows.running().changes(),
-    "table: filter": lambda rows: rows.running().filter(ps.col("v") >= 0).changes(),
-    "table: count": lambda rows: rows.running().count("k").changes(),
-    "table: sum": lambda rows: rows.running().reduce("k", total=ps.sum("v")).changes(),
-    "table: max": lambda rows: rows.running().reduce("k", best=ps.max("v")).changes(),
-    "table: distinct": lambda rows: rows.running().distinct().changes(),
-    "table: top": lambda rows: rows.running().top(3, "k", by="v desc").changes(),
-    "table: join": lambda rows: rows.running().join(rows.select("k").running().distinct(), "k").changes(),
-    "table: minus": lambda rows: rows.running().minus(rows.filter(ps.col("v") < 0).running()).changes(),
-    "table: lookup": lambda rows: rows.lookup(rows.running().count("k"), "k"),
-    "table: upserts": lambda rows: rows.running().count("k").upserts("k"),
+    "table": lambda rows: rows.to_table().changes(),
+    "table: filter": lambda rows: rows.to_table().filter(ps.col("v") >= 0).changes(),
+    "table: count": lambda rows: rows.to_table().count("k").changes(),
+    "table: sum": lambda rows: rows.to_table().group_by("k").agg(total=ps.sum("v")).changes(),
+    "table: max": lambda rows: rows.to_table().group_by("k").agg(best=ps.max("v")).changes(),
+    "table: distinct": lambda rows: rows.to_table().distinct().changes(),
+    "table: top": lambda rows: rows.to_table().top(3, "k", by="v desc").changes(),
+    "table: join": lambda rows: rows.to_table().join(rows.select("k").to_table().distinct(), "k").changes(),
+    "table: minus": lambda rows: rows.to_table().except_(rows.filter(ps.col("v") < 0).to_table()).changes(),
+    "table: lookup": lambda rows: rows.lookup(rows.to_table().count("k"), "k"),
+    "table: upserts": lambda rows: rows.to_table().count("k").upserts("k"),
 }
 
 
@@ -90,7 +92,7 @@ def main() -> None:
 def microseconds(built_in: Callable[[ps.Stream], ps.Stream], size: int) -> float:
     """Processor time of one epoch of so many rows."""
     flow = ps.Dataflow("built in")
-    flow.output("out", built_in(flow.input("in", COLUMNS)))
+    flow.output("out", built_in(flow.stream_input("in", COLUMNS)))
     results: list[pa.Table] = []
     run = LocalRun(flow.plan, on_result=lambda name, epoch, table: results.append(table))
     source, epoch = run.input("in"), 0

@@ -124,10 +124,10 @@ def run(root: LogicalOperator, epochs: Sequence[Changes]) -> tuple[list[Counter[
     flow = ps.Dataflow("plan")
 
     def read(each: Scan) -> ps.Table:
-        stream = flow.input(each.input, each.declared)
+        stream = flow.stream_input(each.input, each.declared)
         if each.columns is not None:
             stream = stream.select(*each.schema.names, WEIGHT)
-        return stream.running(weight=WEIGHT)
+        return stream.to_table(weight=WEIGHT)
 
     flow.output("answer", Lowering([root], read).table(root))
     results: dict[int, list[pa.Table]] = {}
@@ -136,7 +136,7 @@ def run(root: LogicalOperator, epochs: Sequence[Changes]) -> tuple[list[Counter[
         results.setdefault(epoch, []).append(table)
 
     taken: list[tuple[float, float]] = []
-    with flow.open_local(on_result=keep) as session:
+    with flow.open(on_result=keep) as session:
         for number, change in enumerate(epochs):
             ready = {name: table.combine_chunks() for name, table in change.items()}
             started, cpu = perf_counter(), process_time()

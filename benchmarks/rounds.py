@@ -55,17 +55,17 @@ class Barrier:
 def empty_epochs() -> Dataflow:
     """An input and an output."""
     flow = Dataflow("epochs")
-    flow.output("out", flow.input("in", "key long"))
+    flow.output("out", flow.stream_input("in", "key long"))
     return flow
 
 
 def empty_rounds(rounds: int) -> Dataflow:
     """A loop in which nothing circulates but notifications."""
     flow = Dataflow("rounds")
-    rows = flow.input("in", "key long")
+    rows = flow.stream_input("in", "key long")
     with rows.loop("loop") as loop:
         variable = loop.variable("key long")
-        circling = operator("barrier", Barrier(rounds), rows=loop.enter(rows).concat(variable))
+        circling = operator("barrier", Barrier(rounds), rows=loop.enter(rows).union(variable))
         loop.feedback(variable, circling)
         left = loop.leave(circling)
     flow.output("out", left)

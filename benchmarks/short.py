@@ -20,8 +20,9 @@ from benchmarks.rounds import empty_rounds
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components as scipy_components
 
-from pointstamp import Dataflow, LocalRun, count
+from pointstamp import Dataflow, count
 from pointstamp.graphs import connected_components
+from pointstamp.timely import LocalRun
 
 RUNS: Final = 7
 ROWS: Final = 1_000_000
@@ -62,7 +63,7 @@ def fed(flow: Dataflow, epochs: list[pa.RecordBatch]) -> None:
 def counting() -> Dataflow:
     """A running count by key."""
     flow = Dataflow("count")
-    flow.output("out", flow.input("rows", "key long").reduce("key", n=count(), running=True))
+    flow.output("out", flow.stream_input("rows", "key long").group_by("key", running=True).agg(n=count()))
     return flow
 
 
@@ -96,7 +97,7 @@ def components() -> None:
     src, dst = np.random.default_rng(2).integers(0, VERTICES, (2, 2 * VERTICES))
     edges = pa.record_batch({"src": src, "dst": dst})
     flow = Dataflow("components")
-    flow.output("out", connected_components(flow.input("rows", "src long, dst long")))
+    flow.output("out", connected_components(flow.stream_input("rows", "src long, dst long")))
 
     def by_scipy() -> object:
         graph = coo_matrix((np.ones(len(src), bool), (src, dst)), shape=(VERTICES, VERTICES))

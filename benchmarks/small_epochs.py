@@ -73,7 +73,7 @@ def measured() -> dict[str, float]:
 def counting() -> Dataflow:
     """A running count by key."""
     flow = Dataflow("counted")
-    flow.output("out", flow.input("in", "key long").count("key", running=True))
+    flow.output("out", flow.stream_input("in", "key long").group_by("key", running=True).count())
     return flow
 
 

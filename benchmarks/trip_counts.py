@@ -205,7 +205,7 @@ def counts_of(
 def counted_flow() -> ps.Dataflow:
     """A running count by key."""
     flow = ps.Dataflow("counted")
-    flow.output("out", flow.input("in", "key long").count("key", running=True))
+    flow.output("out", flow.stream_input("in", "key long").group_by("key", running=True).count())
     return flow
 
 

@@ -51,7 +51,7 @@ def main() -> None:
             flush=True,
         )
     counted = ps.Dataflow("counted")
-    counted.output("out", counted.input("in", "key long").count("key", running=True))
+    counted.output("out", counted.stream_input("in", "key long").group_by("key", running=True).count())
     rows = pa.record_batch({"key": np.random.default_rng(17).integers(0, 100_000, 1_000)})
     in_processes("empty epoch, 2 processes", empty_epochs(), 100, None)
     in_processes("empty round, 2 processes", empty_rounds(ROUNDS), 1, None, scale=ROUNDS)

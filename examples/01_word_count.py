@@ -16,8 +16,8 @@ def words(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 flow = ps.Dataflow("word count")
-lines = flow.input("lines", "line string")
-flow.output("counts", lines.map_batches(words, "word string").count("word", running=True))
+lines = flow.stream_input("lines", "line string")
+flow.output("counts", lines.map_batches(words, "word string").group_by("word", running=True).count())
 
 inputs = {
     "lines": [
@@ -27,7 +27,7 @@ inputs = {
 }
 
 if __name__ == "__main__":
-    for epoch, tables in flow.stream_local(inputs, workers=2):
+    for epoch, tables in flow.stream(inputs, workers=2):
         counts = tables["counts"].sort_by("word")
         print(epoch, dict(zip(counts["word"].to_pylist(), counts["count"].to_pylist(), strict=True)))
 

@@ -15,14 +15,14 @@ class Average:
 
     outputs = "average double"
 
-    state = {"sum": ps.saved.values(int), "count": ps.saved.values(int)}
+    state = {"sum": ps.ports.saved.values(int), "count": ps.ports.saved.values(int)}
 
     def __init__(self) -> None:
         self.sum = self.count = 0
-        self.gathered: dict[ps.Time, list[int]] = {}
-        self.resets: set[ps.Time] = set()
+        self.gathered: dict[ps.timely.Time, list[int]] = {}
+        self.resets: set[ps.timely.Time] = set()
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:
         """Gather, and ask to be told when the epoch is complete."""
         context.notify_at()
         if input == "resets":
@@ -30,7 +30,7 @@ class Average:
         else:
             self.gathered.setdefault(context.time, []).extend(batch["value"].to_pylist())
 
-    def on_notify(self, context: ps.Context) -> None:
+    def on_notify(self, context: ps.ports.Context) -> None:
         """Epochs are told in order: first the reset, then the values of the epoch."""
         if context.time in self.resets:
             self.sum = self.count = 0
@@ -42,8 +42,8 @@ class Average:
 
 
 flow = ps.Dataflow("average")
-values = flow.input("ints", "place long, value long")
-resets = flow.input("resets", "place long")
+values = flow.stream_input("ints", "place long, value long")
+resets = flow.stream_input("resets", "place long")
 average = ps.operator("average", Average(), ints=values.exchange("place"), resets=resets.exchange("place"))
 flow.output("averages", average)
 
@@ -57,7 +57,7 @@ nothing, reset = pa.table({"place": pa.array([], pa.int64())}), pa.table({"place
 inputs = {"ints": [ints(1), ints(3, 5), ints(10), ints()], "resets": [nothing, reset, nothing, reset]}
 
 if __name__ == "__main__":
-    for epoch, tables in flow.stream_local(inputs, workers=3):
+    for epoch, tables in flow.stream(inputs, workers=3):
         print(epoch, tables["averages"]["average"].to_pylist())
 
 # 0 [1.0]

@@ -18,28 +18,31 @@ class Labels:
 
     outputs = {"to neighbours": "vertex long, label long", "changed": "vertex long, label long"}
 
-    state = {"neighbours": ps.saved.mapping("long", set[int]), "label": ps.saved.mapping("long", int)}
+    state = {
+        "neighbours": ps.ports.saved.mapping("long", set[int]),
+        "label": ps.ports.saved.mapping("long", int),
+    }
 
     def __init__(self) -> None:
         self.neighbours: dict[int, set[int]] = {}
         self.label: dict[int, int] = {}
-        self.arrived: dict[ps.Time, dict[str, list[tuple[int, int]]]] = {}
-        self.held: dict[ps.Time, tuple[ps.Capability, ps.Capability]] = {}
+        self.arrived: dict[ps.timely.Time, dict[str, list[tuple[int, int]]]] = {}
+        self.held: dict[ps.timely.Time, tuple[ps.timely.Capability, ps.timely.Capability]] = {}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:
         """Gather edges (s, d) at b.2 and labels (n, x) at b.1; keep the right to answer at their time."""
         if context.time not in self.arrived:
             self.arrived[context.time] = {"b1": [], "b2": []}
             self.held[context.time] = (context.retain(output=0), context.retain(output=1))
         self.arrived[context.time][input].extend(zip(*batch.to_pydict().values(), strict=True))
 
-    def on_frontier(self, context: ps.Context) -> None:
+    def on_frontier(self, context: ps.ports.Context) -> None:
         """A round is ready when it is complete and all rounds of earlier versions are."""
         for time in sorted(self.arrived):
             if context.is_complete(time) and context.is_complete((time[0] - 1, LAST)):
                 self.finish_round(context, time, **self.arrived.pop(time))
 
-    def finish_round(self, context: ps.Context, time: ps.Time, b1: list, b2: list) -> None:
+    def finish_round(self, context: ps.ports.Context, time: ps.timely.Time, b1: list, b2: list) -> None:
         """Keep what is lower, and tell the neighbours."""
         for s, d in b2:
             self.neighbours.setdefault(s, set()).add(d)
@@ -56,7 +59,7 @@ class Labels:
 
 
 flow = ps.Dataflow("weakly connected components")
-a = flow.input("a", "s long, d long")
+a = flow.stream_input("a", "s long, d long")
 with a.loop("rounds") as loop:
     c = loop.variable("vertex long, label long", "c")
     b3, changed = ps.operator("b", Labels(), b1=c.exchange("vertex"), b2=loop.enter(a).exchange("s"))
@@ -68,7 +71,7 @@ inputs = {"a": [first, pa.table({"s": [2, 3], "d": [3, 2]})]}
 
 if __name__ == "__main__":
     labels: dict[int, int] = {}
-    for version, tables in flow.stream_local(inputs, workers=2):
+    for version, tables in flow.stream(inputs, workers=2):
         for row in tables["labels"].to_pylist():
             labels[row["vertex"]] = min(row["label"], labels.get(row["vertex"], row["label"]))
         print(version, dict(sorted(labels.items())))

@@ -31,14 +31,14 @@ def divides(batch: pa.RecordBatch) -> pa.Array:
 
 
 flow = ps.Dataflow("prime factors")
-numbers = flow.input("numbers", COLUMNS)
+numbers = flow.stream_input("numbers", COLUMNS)
 with numbers.loop("factors") as factors:
     smaller = factors.variable(COLUMNS, "smaller")
-    here = factors.enter(numbers).concat(smaller).exchange("number")
-    done, composite = here.branch(pc.field("rest") == 1)
+    here = factors.enter(numbers).union(smaller).exchange("number")
+    done, composite = here.split(pc.field("rest") == 1)
     with composite.loop("divisors") as divisors:
         untried = divisors.variable(COLUMNS, "untried")
-        found, not_yet = divisors.enter(composite).concat(untried).branch(divides)
+        found, not_yet = divisors.enter(composite).union(untried).split(divides)
         divisors.feedback(untried, not_yet.map_batches(next_divisor))
         factor = divisors.leave(found)
     factors.feedback(smaller, factor.map_batches(divide))
@@ -56,7 +56,7 @@ def ask(*numbers: int) -> pa.Table:
 inputs = {"numbers": [ask(12, 97, 1), ask(1024, 30)]}
 
 if __name__ == "__main__":
-    for epoch, tables in flow.stream_local(inputs, workers=2):
+    for epoch, tables in flow.stream(inputs, workers=2):
         print(epoch, sorted((row["number"], row["factors"]) for row in tables["counted"].to_pylist()))
 
 # 0 [(1, 0), (12, 3), (97, 1)]

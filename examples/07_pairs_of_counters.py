@@ -30,10 +30,10 @@ class Positions:
 
 
 flow = ps.Dataflow("orders and payments", times=Positions())
-orders = flow.input("orders", "id long")
-payments = flow.input("payments", "id long")
+orders = flow.stream_input("orders", "id long")
+payments = flow.stream_input("payments", "id long")
 flow.output("orders seen", orders.count("id"))
-flow.output("seen", orders.concat(payments).count("id"))
+flow.output("seen", orders.union(payments).count("id"))
 
 inputs = {
     "orders": [((0, 0), pa.table({"id": [1, 2]})), ((1, 0), pa.table({"id": [3]}))],
@@ -41,7 +41,7 @@ inputs = {
 }
 
 if __name__ == "__main__":
-    with flow.open_local(workers=2) as run:
+    with flow.open(workers=2) as run:
         run.input("orders").advance_to((1000, 0))
         run.settle()
         print(

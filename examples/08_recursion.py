@@ -10,7 +10,7 @@ import pyarrow as pa
 
 import pointstamp as ps
 
-times = ps.Stacks(deepest=32)
+times = ps.timely.Stacks(deepest=32)
 
 
 class Fib:
@@ -19,7 +19,7 @@ class Fib:
     outputs = {"left": "n long", "right": "n long", "answers": "value long"}
     summaries = {("calls", "answers"): (times.turn(),)}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:
         """Calls continue at the time at which they arrived; an answer is a return to the same stack."""
         _, stack = context.time[0]
         for n in batch["n"].to_pylist():
@@ -34,17 +34,19 @@ flow = ps.Dataflow("fib", times=times)
 left = flow.variable("n long", times.push("left"), "left")
 right = flow.variable("n long", times.push("right"), "right")
 returned = flow.variable("value long", times.pop(), "returned")
-calls = flow.input("calls", "n long").concat(left, right)
+calls = flow.stream_input("calls", "n long").union(left, right)
 to_left, to_right, answers = ps.operator("fib", Fib(), calls=calls)
 flow.feedback(left, to_left)
 flow.feedback(right, to_right)
-keyed = answers.concat(returned).map(lambda row: {"call": 0, **row}, "call long, value long")
-values = keyed.reduce("call", value=ps.sum("value")).map(lambda row: {"value": row["value"]}, "value long")
+keyed = answers.union(returned).map(lambda row: {"call": 0, **row}, "call long, value long")
+values = (
+    keyed.group_by("call").agg(value=ps.sum("value")).map(lambda row: {"value": row["value"]}, "value long")
+)
 flow.feedback(returned, values)
 flow.output("values", values)
 
 
-def call(n: int) -> dict[str, list[tuple[ps.Time, pa.Table]]]:
+def call(n: int) -> dict[str, list[tuple[ps.timely.Time, pa.Table]]]:
     """The first call, with nothing open."""
     return {"calls": [(("call", ()), pa.table({"n": [n]}))]}
 
@@ -52,7 +54,7 @@ def call(n: int) -> dict[str, list[tuple[ps.Time, pa.Table]]]:
 inputs = call(5)
 
 if __name__ == "__main__":
-    results = flow.run_local(call(10), workers=2)["values"]
+    results = flow.run(call(10), workers=2)["values"]
     print("fib(10) =", results["return", ()]["value"].to_pylist(), "after", len(results) - 1, "returns")
     print(
         "fib of the second call's second call =", results["return", ("right", "right")]["value"].to_pylist()

@@ -28,7 +28,7 @@ class HighestSoFar:
     def __init__(self) -> None:
         self.highest: dict[int, int] = {}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:
         """The mistake: rows of one epoch have no order among them."""
         answers = []
         for row in batch.to_pylist():
@@ -38,7 +38,7 @@ class HighestSoFar:
 
 
 flow = ps.Dataflow("auction")
-bids = flow.input("bids", "item long, bid long")
+bids = flow.stream_input("bids", "item long, bid long")
 flow.output("answers", ps.operator("highest so far", HighestSoFar(), bids=bids.exchange("item")))
 
 inputs = {"bids": [[{"item": i % 3, "bid": 10 * i} for i in range(e, e + 4)] for e in range(1, 4)]}

@@ -11,7 +11,7 @@ import pointstamp as ps
 from pointstamp import graphs
 
 flow = ps.Dataflow("components")
-edges = flow.input("edges", "src long, dst long")
+edges = flow.stream_input("edges", "src long, dst long")
 flow.output("components", graphs.connected_components(edges))
 
 inputs = {
@@ -23,7 +23,7 @@ inputs = {
 }
 
 if __name__ == "__main__":
-    for epoch, tables in flow.stream_local(inputs, workers=2):
+    for epoch, tables in flow.stream(inputs, workers=2):
         changed = tables["components"].sort_by("vertex")
         print(epoch, dict(zip(changed["vertex"].to_pylist(), changed["component"].to_pylist(), strict=True)))
 

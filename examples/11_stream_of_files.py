@@ -2,7 +2,7 @@
 
 Each file is an epoch. An epoch is published when it is complete and saved, completely and once. The query
 continues from its last snapshot when a worker dies, and when the program itself is started again. It is the
-same on Spark, with ``flow.start(spark, ...)``.
+same on Spark, with ``flow.start(..., on=spark)``.
 """
 
 import os
@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pointstamp as ps
 
 flow = ps.Dataflow("words")
-words = flow.input("words", "word string")
-flow.output("counts", words.count("word", running=True))
+words = flow.stream_input("words", "word string")
+flow.output("counts", words.group_by("word", running=True).count())
 
 
 def arrive(folder: Path, number: int, text: str) -> None:
@@ -29,24 +29,24 @@ def arrive(folder: Path, number: int, text: str) -> None:
 def main(folder: Path) -> None:
     """Run the query, disturb it, and run it again."""
     (folder / "in").mkdir()
-    arriving = ps.files(folder / "in", in_order=True)
+    arriving = ps.io.files(folder / "in", in_order=True)
     places = {"checkpoint": str(folder / "checkpoint"), "output": str(folder / "out")}
 
-    query = flow.start_local(words=arriving, processes=2, **places)
+    query = flow.start(words=arriving, processes=2, **places)
     arrive(folder, 0, "to be or not to be")
-    query.processAllAvailable()
+    query.process_all_available()
     _, pid = query.workers()[1]
     os.kill(pid, signal.SIGKILL)  # what a machine that fails does
     arrive(folder, 1, "that is the question")
-    query.processAllAvailable()
+    query.process_all_available()
     print("published up to epoch", query.epoch, "with", query.restarts, "restart")
     query.stop()
 
     arrive(folder, 2, "to be")  # while no query runs
-    query = flow.start_local(words=arriving, processes=2, available_now=True, **places)
-    query.awaitTermination()
+    query = flow.start(words=arriving, processes=2, available_now=True, **places)
+    query.await_termination()
 
-    counts = ps.read_published(str(folder / "out"), "counts")
+    counts = ps.read_changes(str(folder / "out"), "counts")
     for row in counts.sort_by([("epoch", "ascending"), ("word", "ascending")]).to_pylist():
         print(row["epoch"], row["word"], row["count"])
 

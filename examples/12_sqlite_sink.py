@@ -36,17 +36,17 @@ class SqliteSink:  # a plain value, which travels to the workers
     def publisher(self) -> "SqliteSink":
         return self
 
-    def stage(self, output: str, epochs: Mapping[int, Collection[pa.RecordBatch]]) -> list[ps.Staged]:
+    def stage(self, output: str, epochs: Mapping[int, Collection[pa.RecordBatch]]) -> list[ps.ports.Staged]:
         token = f"{output}-{min(epochs)}-{self.worker}-{self.generation}"
         rows = [(epoch, json.dumps(row)) for epoch in epochs for b in epochs[epoch] for row in b.to_pylist()]
         sql = "INSERT INTO staged VALUES (?, ?, ?, ?)"
         self.at_once(*((sql, (token, self.generation, *row)) for row in rows))
-        return [ps.Staged(output, min(epochs), max(epochs), token, len(rows), 0, 0)]
+        return [ps.ports.Staged(output, min(epochs), max(epochs), token, len(rows), 0, 0)]
 
     def begin(self) -> None:  # a mark before the first commit: a table without any has lost its own
         self.publish(-1, -1, [])
 
-    def publish(self, number: int, epochs_through: int, staged: Collection[ps.Staged]) -> None:
+    def publish(self, number: int, epochs_through: int, staged: Collection[ps.ports.Staged]) -> None:
         copy = "INSERT INTO published SELECT epoch, row FROM staged WHERE token = ? AND "
         copy += "NOT EXISTS (SELECT * FROM commits WHERE number = ?)"
         copies = ((copy, (piece.path, number)) for piece in staged)
@@ -55,7 +55,7 @@ class SqliteSink:  # a plain value, which travels to the workers
     def published_through(self) -> int | None:
         return self.at_once(("SELECT max(through) FROM commits", ()))[0][0]
 
-    def discard(self, generation: int, keep: Collection[ps.Staged]) -> None:
+    def discard(self, generation: int, keep: Collection[ps.ports.Staged]) -> None:
         sql = "DELETE FROM staged WHERE generation < ? AND token NOT IN (SELECT value FROM json_each(?))"
         self.at_once((sql, (generation, json.dumps([piece.path for piece in keep]))))
 
@@ -68,13 +68,13 @@ class SqliteSink:  # a plain value, which travels to the workers
 
 
 flow = ps.Dataflow("words")
-flow.output("counts", flow.input("words", "word string").count("word", running=True))
+flow.output("counts", flow.stream_input("words", "word string").group_by("word", running=True).count())
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         sink = SqliteSink(f"{folder}/words.db")
         words = [[{"word": "to"}, {"word": "be"}], [{"word": "to"}]]
-        flow.start_local(words=words, checkpoint=f"{folder}/checkpoint", output=sink).awaitTermination()
+        flow.start(words=words, checkpoint=f"{folder}/checkpoint", output=sink).await_termination()
         for epoch, row in sink.at_once(("SELECT * FROM published ORDER BY epoch, row", ())):
             print(epoch, row)
 

@@ -24,11 +24,11 @@ def downstream(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 flow = ps.Dataflow("canal")
-springs = flow.input("springs", COLUMNS)
+springs = flow.stream_input("springs", COLUMNS)
 with springs.loop("canal") as loop:
     further = loop.variable(COLUMNS, "further")
-    reached = loop.enter(springs).concat(further)
-    sooner = reached.reduce("lock", rounds=ps.min("rounds"), running=True, name="sooner")
+    reached = loop.enter(springs).union(further)
+    sooner = reached.group_by("lock", running=True).agg(rounds=ps.min("rounds")).named("sooner")
     loop.feedback(further, sooner.map_batches(downstream))
     flow.output("reached", loop.leave(sooner))
 
@@ -41,7 +41,7 @@ def open_at(*locks: int) -> pa.Table:
 inputs = {"springs": [open_at(0), open_at(12), open_at(), open_at(9, 16)]}
 
 if __name__ == "__main__":
-    for epoch, tables in flow.stream_local(inputs, processes=2):
+    for epoch, tables in flow.stream(inputs, processes=2):
         locks = tables["reached"].sort_by("lock")["lock"].to_pylist()
         print(epoch, f"{len(locks)} locks from {locks[0]} to {locks[-1]}" if locks else "nothing new")
 

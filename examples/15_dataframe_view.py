@@ -24,7 +24,7 @@ if __name__ == "__main__":
     best = "select city, price from orders order by price desc limit 2"
     flow = ps.views(spark, {"totals": totals, "best": best}, changes={"orders": "w"})
 
-    for output, epochs in flow.run_local({"orders": orders}).items():
+    for output, epochs in flow.run({"orders": orders}).items():
         for epoch, changes in epochs.items():
             for row in sorted(changes.to_pylist(), key=str):
                 print(output, epoch, row)

@@ -33,13 +33,13 @@ import pointstamp as ps
 from support.sights import halved, numbers
 
 flow = ps.Dataflow("halving")
-given = flow.input("numbers", "start long, x long, rounds long")
+given = flow.stream_input("numbers", "start long, x long, rounds long")
 with given.loop("until 0") as loop:
     again = loop.variable("start long, x long, rounds long")
-    done, going = loop.enter(given).concat(again).exchange("start").branch(pc.field("x") == 0)
-    loop.feedback(again, going.map_batches(halved, name="halve"))
+    done, going = loop.enter(given).union(again).exchange("start").split(pc.field("x") == 0)
+    loop.feedback(again, going.map_batches(halved).named("halve"))
     left = loop.leave(done)
-flow.output("lengths", left.count("rounds", running=True))
+flow.output("lengths", left.group_by("rounds", running=True).count())
 inputs = {"numbers": [numbers(0, 3), numbers(1, 3)]}
 """
 
@@ -70,20 +70,20 @@ def slowly(batch: pa.RecordBatch) -> pa.RecordBatch:
 def loop(browser: WebDriver, folder: Path) -> None:
     """A loop in the middle of an epoch."""
     flow = ps.Dataflow("halving")
-    given = flow.input("numbers", "start long, x long, rounds long")
+    given = flow.stream_input("numbers", "start long, x long, rounds long")
     with given.loop("until 0") as around:
         again = around.variable("start long, x long, rounds long")
-        done, going = around.enter(given).concat(again).exchange("start").branch(pc.field("x") == 0)
-        around.feedback(again, going.map_batches(slowly, name="halve"))
+        done, going = around.enter(given).union(again).exchange("start").split(pc.field("x") == 0)
+        around.feedback(again, going.map_batches(slowly).named("halve"))
         left = around.leave(done)
-    flow.output("lengths", left.count("rounds", running=True))
+    flow.output("lengths", left.group_by("rounds", running=True).count())
     flow.output("finished", left)
-    query = flow.start_local(
+    query = flow.start(
         numbers=[numbers(epoch, 60) for epoch in range(4000)],
         checkpoint=folder / "checkpoint",
         output=folder / "out",
         workers=2,
-        snapshots=ps.SnapshotPolicy(seconds=1.0),
+        options=ps.QueryOptions(snapshots=ps.SnapshotPolicy(seconds=1.0)),
     )
     try:
         with query.dashboard() as dashboard:
@@ -99,17 +99,17 @@ def loop(browser: WebDriver, folder: Path) -> None:
 def why(browser: WebDriver, folder: Path) -> None:
     """Two inputs with event time, of which one is silent."""
     flow = ps.Dataflow("orders and payments")
-    seconds = ps.event_time("at", every="1 second", lateness="0 seconds")
-    orders = flow.input("orders", "at timestamp, customer long, amount long", epoch=seconds)
-    payments = flow.input("payments", "at timestamp, customer long, amount long", epoch=seconds)
-    large = orders.filter(ps.col("amount") > 0, name="above 0")
-    flow.output("balances", large.concat(payments).count("customer", running=True))
+    seconds = ps.by_event_time("at", every="1 second", lateness="0 seconds")
+    orders = flow.stream_input("orders", "at timestamp, customer long, amount long", epochs=seconds)
+    payments = flow.stream_input("payments", "at timestamp, customer long, amount long", epochs=seconds)
+    large = orders.filter(ps.col("amount") > 0).named("above 0")
+    flow.output("balances", large.union(payments).group_by("customer", running=True).count())
     flow.output("large orders", large)
     times = pa.array([1_000_000, 9_000_000], pa.timestamp("us", "UTC"))
     rows = {"at": times, "customer": [1, 2], "amount": [5, 7]}
-    query = flow.start_local(
+    query = flow.start(
         orders=[pa.table(rows)],
-        payments=ps.files(str(folder)),
+        payments=ps.io.files(str(folder)),
         checkpoint=folder / "checkpoint",
         output=folder / "out",
         workers=2,
@@ -135,10 +135,10 @@ def stuck(batch: pa.RecordBatch) -> pa.RecordBatch:
 def slow(browser: WebDriver, folder: Path) -> None:
     """A worker that is inside one call for long."""
     flow = ps.Dataflow("prices")
-    rows = flow.input("rows", "start long, x long, rounds long")
-    priced = rows.exchange("start").map_batches(stuck, name="ask the price service")
-    flow.output("prices", priced.count("rounds", running=True))
-    query = flow.start_local(
+    rows = flow.stream_input("rows", "start long, x long, rounds long")
+    priced = rows.exchange("start").map_batches(stuck).named("ask the price service")
+    flow.output("prices", priced.group_by("rounds", running=True).count())
+    query = flow.start(
         rows=[numbers(0, 1)] * 3, checkpoint=folder / "checkpoint", output=folder / "out", processes=2
     )
     try:
@@ -166,7 +166,7 @@ def past(browser: WebDriver, folder: Path) -> None:
                 if epoch == 30:
                     os.kill(query.workers()[0][1], signal.SIGKILL)
             until(browser, lambda: "continued" in "".join(texts(browser, "#restarts li")))
-            query.processAllAvailable()
+            query.process_all_available()
             time.sleep(1.5)
             resize(browser, 1280, 1430)
             time.sleep(1.5)

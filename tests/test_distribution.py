@@ -69,11 +69,11 @@ def test_an_installed_wheel_runs_a_flow_without_the_repository(installed: Path, 
     script.write_text(
         "import pointstamp as ps\n"
         "flow = ps.Dataflow('sums')\n"
-        "flow.output('sums', flow.input('n', 'k long, x long').reduce('k', total=ps.sum('x')))\n"
+        "flow.output('sums', flow.stream_input('n', 'k long, x long').group_by('k').agg(total=ps.sum('x')))\n"
         "if __name__ == '__main__':\n"
         "    print(ps.__file__)\n"
         "    rows = [[{'k': 1, 'x': 2}, {'k': 1, 'x': 3}]]\n"
-        "    print(flow.run_local(n=rows, processes=2)['sums'].table().to_pylist())\n"
+        "    print(flow.run(n=rows, processes=2)['sums'].table().to_pylist())\n"
     )
     said = _run(sys.executable, script, cwd=tmp_path, PYTHONPATH=str(installed))
     place, result = said.splitlines()

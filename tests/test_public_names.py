@@ -1,22 +1,25 @@
 """The public names: each is there, and none is loaded before it is used."""
 
+import ast
 import builtins
 import pkgutil
 import re
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 import pointstamp as ps
-from pointstamp.reduce.other_words import HERE
+from pointstamp.dataflow.other_words import NAMES, VERBS
 
 
 def test_every_public_name_is_there_and_listed() -> None:
     for name in dir(ps):
         assert getattr(ps, name) is not None
-    assert set(ps._HOMES) | {"__version__"} == set(dir(ps))
+    assert set(ps._HOMES) | {*ps._MODULES, "__version__"} == set(dir(ps))
+    assert len(dir(ps)) <= 70
 
 
 def test_a_star_import_brings_every_name_that_is_not_one_of_pythons_own() -> None:
@@ -27,13 +30,15 @@ def test_a_star_import_brings_every_name_that_is_not_one_of_pythons_own() -> Non
 
 
 def test_an_unknown_name_says_what_there_is() -> None:
-    with pytest.raises(AttributeError, match="pointstamp has no 'Dataflows'; it has Accumulator, Aggregate"):
+    with pytest.raises(
+        AttributeError, match="pointstamp has no 'Dataflows'; it has Dataflow, Expression, OutputTables"
+    ):
         getattr(ps, "Dataflows")  # noqa: B009 - it is the access that is tested
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("any", "ps.bool_or"), ("every", "ps.bool_and"), ("avg", "ps.mean"), ("Window", "table.with_order")],
+    [("any", "ps.bool_or"), ("every", "ps.bool_and"), ("avg", "ps.mean"), ("Window", "table.with_columns")],
 )
 def test_a_name_of_another_library_is_answered_with_the_one_here(name: str, said: str) -> None:
     with pytest.raises(AttributeError, match=f"pointstamp has no '{name}'; here that is {said}"):
@@ -41,9 +46,25 @@ def test_a_name_of_another_library_is_answered_with_the_one_here(name: str, said
 
 
 def test_the_names_that_are_answered_with_are_there() -> None:
-    for word in HERE.values():
+    for word in (*NAMES, *VERBS):
         for name in re.findall(r"ps\.(\w+)", word):
             assert name in dir(ps)
+    for word in VERBS:
+        for verb in re.findall(r"(?:^|or )(\w+)\(", word.partition(";")[0]):
+            assert hasattr(ps.Stream, verb) or hasattr(ps.Table, verb), verb
+
+
+def test_what_a_type_checker_reads_is_the_list_of_public_names() -> None:
+    """Imports are all that it understands, so they stand there again."""
+    tree = ast.parse(Path(ps.__file__).read_text())
+    (block,) = [each for each in tree.body if isinstance(each, ast.If) and not each.orelse][:1]
+    found = {
+        alias.asname: (each.module or "").removeprefix("pointstamp").removeprefix(".")
+        for each in block.body
+        if isinstance(each, ast.ImportFrom)
+        for alias in each.names
+    }
+    assert found == {**ps._HOMES, **dict.fromkeys(ps._MODULES, "")}
 
 
 def test_importing_pointstamp_loads_neither_arrow_nor_spark() -> None:

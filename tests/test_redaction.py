@@ -133,26 +133,26 @@ def test_names_and_paths_that_only_resemble_secrets_are_shown() -> None:
 
 ADDRESS = f"sftp://me:a/{SECRET} '@h/x"
 MADE: dict[str, Callable[[], object]] = {
-    "files": lambda: ps.files(ADDRESS, storage_options={"password": SECRET}),
-    "files with a mistake": lambda: ps.files(ADDRESS, units_per_tick=0),
-    "files of a scheme that is not known": lambda: ps.files(f"nope://me:{SECRET} x@h/x").watch(None),
-    "files with a port that is none": lambda: ps.files(f"ftp://me:{SECRET}/a@h/x").check(),
-    "published": lambda: ps.published(ADDRESS, "n"),
-    "delta_changes": lambda: ps.delta_changes(ADDRESS, storage_options={"token": SECRET}),
-    "kafka": lambda: ps.kafka(f"me:{SECRET}@h:9092", "t", options={"sasl.password": SECRET}),
-    "kafka with a registry": lambda: ps.kafka("h:1", "t", format="avro", registry=f"http://me:{SECRET}@h"),
-    "kafka with a mistake": lambda: ps.kafka(f"me:{SECRET}@h:9092", "t", rows_per_tick=0),
+    "files": lambda: ps.io.files(ADDRESS, storage_options={"password": SECRET}),
+    "files with a mistake": lambda: ps.io.files(ADDRESS, units_per_tick=0),
+    "files of a scheme that is not known": lambda: ps.io.files(f"nope://me:{SECRET} x@h/x").watch(None),
+    "files with a port that is none": lambda: ps.io.files(f"ftp://me:{SECRET}/a@h/x").check(),
+    "published": lambda: ps.io.published(ADDRESS, "n"),
+    "delta": lambda: ps.io.delta(ADDRESS, storage_options={"token": SECRET}),
+    "kafka": lambda: ps.io.kafka(f"me:{SECRET}@h:9092", "t", options={"sasl.password": SECRET}),
+    "kafka with a registry": lambda: ps.io.kafka("h:1", "t", format="avro", registry=f"http://me:{SECRET}@h"),
+    "kafka with a mistake": lambda: ps.io.kafka(f"me:{SECRET}@h:9092", "t", rows_per_tick=0),
     "a registry that does not answer": lambda: AvroDecoder(f"http://me:{SECRET}@127.0.0.1:9")(
         [b"\0\0\0\0\1x"], pa.schema([("a", pa.int64())])
     ),
-    "ParquetSink": lambda: ps.ParquetSink(ADDRESS),
-    "ParquetSink with a mistake": lambda: ps.ParquetSink(ADDRESS, partition_by="day"),
-    "DeltaSink": lambda: ps.DeltaSink(ADDRESS, {"AWS_SECRET_ACCESS_KEY": SECRET}),
-    "KafkaSink": lambda: ps.KafkaSink(f"me:{SECRET}@h:1", "t", options={"sasl.password": SECRET}),
-    "PostgresSink": lambda: ps.PostgresSink(f"postgresql://me:{SECRET}@h/x"),
+    "ParquetSink": lambda: ps.io.ParquetSink(ADDRESS),
+    "ParquetSink with a mistake": lambda: ps.io.ParquetSink(ADDRESS, partition_by="day"),
+    "DeltaSink": lambda: ps.io.DeltaSink(ADDRESS, {"AWS_SECRET_ACCESS_KEY": SECRET}),
+    "KafkaSink": lambda: ps.io.KafkaSink(f"me:{SECRET}@h:1", "t", options={"sasl.password": SECRET}),
+    "PostgresSink": lambda: ps.io.PostgresSink(f"postgresql://me:{SECRET}@h/x"),
     "storage_at": lambda: storage_at(f"s3:/me:{SECRET} x@h/x"),
     "storage_at with options": lambda: storage_at(f"nope://me:{SECRET} x@h/x"),
-    "read_published": lambda: ps.read_published(f"memory://me:{SECRET} x@h/x", "n"),
+    "read_changes": lambda: ps.read_changes(f"memory://me:{SECRET} x@h/x", "n"),
 }
 
 

@@ -45,7 +45,7 @@ def costing(act: Callable[[], T]) -> tuple[Cost, T]:
 def flow_of(name: str) -> ps.Dataflow:
     """An algorithm of ours on a graph to which edges are only added."""
     flow = ps.Dataflow("graph")
-    edges = flow.input("edges", "src long, dst long, km long").running()
+    edges = flow.table("edges", "src long, dst long, km long")
     flow.output("answer", ALGORITHMS[name].ours(graphs.Graph(edges, weight="km")))
     return flow
 
@@ -65,11 +65,7 @@ def ours(name: str, given: Given, *, processes: int = 0) -> tuple[Cost, Answer]:
         run.input("edges").advance_to(1)
         run.step_until(lambda: run.is_done("answer", 0))
 
-    with (
-        flow.open_processes(processes, on_result=keep)
-        if processes
-        else flow.open_local(on_result=keep) as run
-    ):
+    with flow.open(processes=processes, on_result=keep) if processes else flow.open(on_result=keep) as run:
         cost, _ = costing(lambda: solve(run))
         run.settle()
     return cost, ALGORITHMS[name].answer(pa.concat_tables(found).drop(["diff"]))

@@ -78,11 +78,11 @@ def main() -> None:
     edges = Given(graph, int(size), Path(folder)).edges()
     changing, kept = ChangingGraph(edges, int(change)), Kept(edges.vertices)
     flow = ps.Dataflow("graph")
-    coming = flow.input("edges", "src long, dst long, km long, w long").running(weight="w")
+    coming = flow.table("edges", "src long, dst long, km long, w long", weight="w")
     flow.output("answer", algorithm.ours(graphs.Graph(coming, weight="km")))
     took: list[tuple[float, float]] = []
     worst, compared = 0.0, 0
-    with flow.open_local(on_result=kept.take) as run:
+    with flow.open(on_result=kept.take) as run:
         for epoch in range(int(epochs) + 1):
             batch = changing.step() if epoch else changing.whole()
             begin, processor = perf_counter(), process_time()

@@ -44,14 +44,14 @@ class Ranked:
 
     def __init__(self, vertices: int, *, scaled: bool) -> None:
         flow = ps.Dataflow("ranks")
-        edges = flow.input("edges", "src long, dst long, w long").running(weight="w")
+        edges = flow.table("edges", "src long, dst long, w long", weight="w")
         ranks = graphs.pagerank(
             graphs.Graph(edges), damping=DAMPING, tolerance=TOLERANCE, sums_to="one" if scaled else None
         )
         flow.output("ranks", ranks)
         self.ranks: Ranks = np.zeros(vertices)
         self.rows = 0
-        self._run = flow.open_local(on_result=self._keep)
+        self._run = flow.open(on_result=self._keep)
         self._epoch = 0
 
     def send(self, src: Numbers, dst: Numbers, weight: Numbers) -> float:

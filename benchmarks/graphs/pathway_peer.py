@@ -53,7 +53,7 @@ NUMBERED = pw.schema_builder(
 def solved(name: str, links: Any) -> Any:  # noqa: ANN401 - a table of Pathway
     """The answer: ``vertex`` and ``value``."""
     ends = links.select(vertex=links.src).concat_reindex(links.select(vertex=links.dst))
-    vertices = ends.groupby(ends.vertex).reduce(ends.vertex)
+    vertices = ends.groupby(ends.vertex).group_by(ends.vertex).agg()
     vertices = vertices.with_id_from(vertices.vertex)
     if name == "pagerank":
         edges = links.select(u=links.pointer_from(links.src), v=links.pointer_from(links.dst))

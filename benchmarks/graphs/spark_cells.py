@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 def by_flow(name: str, spark: SparkSession, edges: DataFrame, folder: Path) -> None:
     """One job of ours."""
-    flow_of(name).run(spark, edges=edges, output=str(folder))
+    flow_of(name).run(on=spark, edges=edges, output=str(folder))
 
 
 def by_graphx(name: str, spark: SparkSession, edges: DataFrame, folder: Path) -> None:

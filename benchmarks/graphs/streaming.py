@@ -4,10 +4,10 @@
         [--change 1000] [--scaled]
 
 The edges lie in a folder as one Parquet file, and a query on Spark with two workers reads the folder
-(``ps.files``). Then files of inserts and deletes are put there, half of each, one after the other, each when
-the ranks of the one before are published. One JSON line, which is added to the results: ``load_s`` from the
-first file to its ranks, with the start of the workers; ``ms_median``, ``ms_p95`` and ``ms_worst`` from the
-rename that makes a file visible to the published ranks that changed (``rows``, the median). What was
+(``ps.io.files``). Then files of inserts and deletes are put there, half of each, one after the other, each
+when the ranks of the one before are published. One JSON line, which is added to the results: ``load_s`` from
+the first file to its ranks, with the start of the workers; ``ms_median``, ``ms_p95`` and ``ms_worst`` from
+the rename that makes a file visible to the published ranks that changed (``rows``, the median). What was
 published, added up, is compared with igraph's ranks for the graph as it is at the end.
 
 Ranks are Brin and Page's, which a change moves where it matters; with ``--scaled`` they add up to one, and
@@ -37,7 +37,7 @@ from pyspark.sql import SparkSession
 
 import pointstamp as ps
 from pointstamp import graphs
-from pointstamp.sinks.reading import read_published
+from pointstamp.sinks.reading import read_changes
 
 WAIT_SECONDS_MAX = 600.0
 
@@ -45,7 +45,7 @@ WAIT_SECONDS_MAX = 600.0
 def ranked(*, is_scaled: bool) -> ps.Dataflow:
     """Ranks of the edges that are there."""
     flow = ps.Dataflow("ranks")
-    edges = flow.input("edges", "src long, dst long, km long, w long").running(weight="w")
+    edges = flow.table("edges", "src long, dst long, km long, w long", weight="w")
     ranks = graphs.pagerank(graphs.Graph(edges), tolerance=TOLERANCE, sums_to="one" if is_scaled else None)
     flow.output("ranks", ranks)
     return flow
@@ -58,8 +58,8 @@ def streamed(
     arriving = folder / "in"
     arriving.mkdir()
     query = flow.start(
-        spark,
-        edges=ps.files(arriving, in_order=True),
+        on=spark,
+        edges=ps.io.files(arriving, in_order=True),
         checkpoint=str(folder / "checkpoint"),
         output=str(folder / "out"),
         workers=SLOTS,
@@ -99,7 +99,7 @@ def main() -> None:
         tempfile.TemporaryDirectory(prefix="pointstamp-bench-") as folder,
     ):
         took = streamed(spark, flow, changing, asked.epochs, Path(folder))
-        published = read_published(str(Path(folder, "out")), "ranks")
+        published = read_changes(str(Path(folder, "out")), "ranks")
     found = added_up([published.select(["id", "rank", "diff"])])
     ids, ranks = by_vertex(found)
     shares = np.zeros(edges.vertices)

@@ -110,7 +110,7 @@ class Measured:
         results: list[pa.Table] = []
         took = []
         profile = cProfile.Profile()
-        with self._flow().open_local(on_result=lambda _name, _epoch, table: results.append(table)) as run:
+        with self._flow().open(on_result=lambda _name, _epoch, table: results.append(table)) as run:
             for epoch, batch in enumerate(self._batches):
                 if profiled and epoch == 1:
                     profile.enable()
@@ -128,7 +128,7 @@ class Measured:
         """The same in several processes, to which epochs are sent as they are taken."""
         times: list[float] = []
         begin = perf_counter()
-        results = self._flow().run_local(
+        results = self._flow().run(
             edges=[pa.Table.from_batches([each]) for each in self._batches],
             processes=processes,
             on_epoch=lambda *_: times.append(perf_counter()),
@@ -138,7 +138,7 @@ class Measured:
 
     def _flow(self) -> ps.Dataflow:
         flow = ps.Dataflow("graph")
-        edges = flow.input("edges", "src long, dst long, km long, w long").running(weight="w")
+        edges = flow.table("edges", "src long, dst long, km long, w long", weight="w")
         flow.output("answer", self._algorithm.ours(graphs.Graph(edges, weight="km")))
         return flow
 

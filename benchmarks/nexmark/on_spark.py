@@ -43,9 +43,9 @@ def measure(spark: SparkSession, name: str, folder: Path, inputs: Epochs, events
     query: Query = getattr(queries, name)
     frames = {each: spark.read.parquet(str(folder / each)) for each in inputs_of(query)}
     few = {each: frame.limit(1) for each, frame in frames.items()}
-    gang, _ = timed(lambda: flow_of(query).run(spark, few, epoch="epoch"))
+    gang, _ = timed(lambda: flow_of(query).run(few, on=spark, epoch="epoch"))
     answer = folder / f"answer-{name}"
-    seconds, _ = timed(lambda: flow_of(query).run(spark, frames, epoch="epoch", output=str(answer)))
+    seconds, _ = timed(lambda: flow_of(query).run(frames, on=spark, epoch="epoch", output=str(answer)))
     files = sorted(answer.rglob("*.parquet"))
     found = pa.concat_tables([pq.ParquetFile(file).read() for file in files]).drop(["epoch"])
     check(name, all_rows(inputs, frames), added_up({0: found}))
@@ -69,7 +69,7 @@ def main() -> None:
     inputs = made_events(given.events, given.epochs)
     with session("nexmark") as spark, tempfile.TemporaryDirectory(prefix="pointstamp-bench-") as temporary:
         folder = written(inputs, Path(temporary))
-        flow_of(queries.q2).run(spark, bid=spark.read.parquet(str(folder / "bid")), epoch="epoch")
+        flow_of(queries.q2).run(on=spark, bid=spark.read.parquet(str(folder / "bid")), epoch="epoch")
         for name in given.queries:
             measure(spark, name, folder, inputs, given.events)
 

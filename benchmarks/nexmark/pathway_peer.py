@@ -79,10 +79,14 @@ def q4(person: Any, auction: Any, bid: Any) -> Any:  # noqa: ANN401
         (bid.date_time >= auction.date_time) & (bid.date_time <= auction.expires)
     )
     valid = pairs.select(auction.number, auction.category, bid.price)
-    winning = valid.groupby(valid.number, valid.category).reduce(
-        valid.category, final=pw.reducers.max(valid.price)
+    winning = (
+        valid.groupby(valid.number, valid.category)
+        .group_by(valid.category)
+        .agg(final=pw.reducers.max(valid.price))
     )
-    return winning.groupby(winning.category).reduce(winning.category, final=pw.reducers.avg(winning.final))
+    return (
+        winning.groupby(winning.category).group_by(winning.category).agg(final=pw.reducers.avg(winning.final))
+    )
 
 
 def q17(person: Any, auction: Any, bid: Any) -> Any:  # noqa: ANN401
@@ -96,24 +100,26 @@ def q17(person: Any, auction: Any, bid: Any) -> Any:  # noqa: ANN401
         rank2=pw.cast(int, (bid.price >= 10000) & (bid.price < 1000000)),
         rank3=pw.cast(int, bid.price >= 1000000),
     )
-    return ranked.groupby(ranked.auction, ranked.day).reduce(
-        ranked.auction,
-        ranked.day,
-        total_bids=pw.reducers.count(),
-        rank1_bids=pw.reducers.sum(ranked.rank1),
-        rank2_bids=pw.reducers.sum(ranked.rank2),
-        rank3_bids=pw.reducers.sum(ranked.rank3),
-        min_price=pw.reducers.min(ranked.price),
-        max_price=pw.reducers.max(ranked.price),
-        avg_price=pw.reducers.avg(ranked.price),
-        sum_price=pw.reducers.sum(ranked.price),
+    return (
+        ranked.groupby(ranked.auction, ranked.day)
+        .group_by(ranked.auction, ranked.day)
+        .agg(
+            total_bids=pw.reducers.count(),
+            rank1_bids=pw.reducers.sum(ranked.rank1),
+            rank2_bids=pw.reducers.sum(ranked.rank2),
+            rank3_bids=pw.reducers.sum(ranked.rank3),
+            min_price=pw.reducers.min(ranked.price),
+            max_price=pw.reducers.max(ranked.price),
+            avg_price=pw.reducers.avg(ranked.price),
+            sum_price=pw.reducers.sum(ranked.price),
+        )
     )
 
 
 def q18(person: Any, auction: Any, bid: Any) -> Any:  # noqa: ANN401
     """Find last bid."""
     del person, auction
-    last = bid.groupby(bid.bidder, bid.auction).reduce(which=pw.reducers.argmax(bid.date_time))
+    last = bid.groupby(bid.bidder, bid.auction).agg(which=pw.reducers.argmax(bid.date_time))
     return bid.ix(last.which)
 
 

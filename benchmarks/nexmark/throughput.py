@@ -35,8 +35,8 @@ Opened = Callable[..., Any]
 """Opens a run of a flow."""
 
 WHERE: dict[str, Callable[[ps.Dataflow], Opened]] = {
-    "one worker": lambda flow: flow.open_local,
-    "two processes": lambda flow: partial(flow.open_processes, 2),
+    "one worker": lambda flow: flow.open,
+    "two processes": lambda flow: partial(flow.open, 2),
 }
 
 

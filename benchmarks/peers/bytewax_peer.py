@@ -98,7 +98,7 @@ def main() -> None:
     flow = Dataflow("count")
     counted = op.stateful_map(
         "count",
-        op.input("rows", flow, EpochSource(course)),
+        op.stream_input("rows", flow, EpochSource(course)),
         lambda count, _: ((count or 0) + 1, (count or 0) + 1),
     )
     op.output("seen", counted, ResultSink(course))

@@ -55,7 +55,7 @@ def counted(table: Any, gate: Gate) -> dict[int, int]:  # noqa: ANN401 - a table
         if is_addition:
             counts[row["key"]] = row["count"]
 
-    result = table.groupby(table.key).reduce(table.key, count=pw.reducers.count())
+    result = table.groupby(table.key).group_by(table.key).agg(count=pw.reducers.count())
     pw.io.subscribe(result, on_change, on_time_end=gate.told)
     pw.run(monitoring_level=pw.MonitoringLevel.NONE)
     return counts

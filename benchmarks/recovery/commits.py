@@ -33,7 +33,7 @@ from pointstamp.query.queryspec import QuerySpec
 from pointstamp.query.starting import query_id_at
 from pointstamp.query.supervisor import Supervisor
 from pointstamp.sinks.parquet import ParquetSink
-from pointstamp.sinks.reading import read_published
+from pointstamp.sinks.reading import read_changes
 from pointstamp.sources.memory import Rows
 from pointstamp.storage.local import LocalStorage
 
@@ -56,7 +56,7 @@ def counting_spec(
 ) -> QuerySpec:
     """A running count by key, with everything it keeps below a folder."""
     flow = Dataflow("counting")
-    flow.output("counts", flow.input("keys", "key long").count("key", running=True))
+    flow.output("counts", flow.stream_input("keys", "key long").group_by("key", running=True).count())
     storage = LocalStorage(f"{folder}/checkpoint")
     return QuerySpec(
         flow.plan,
@@ -76,7 +76,7 @@ def with_query(launcher: Launcher, workers: int, batches: tuple[pa.RecordBatch, 
         spec = counting_spec(folder, batches, workers, SnapshotPolicy(), epochs_max=1)
         supervisor = Timed(spec, launcher)
         supervisor.run()
-        published = read_published(f"{folder}/out", "counts").sort_by("epoch")
+        published = read_changes(f"{folder}/out", "counts").sort_by("epoch")
     counts = dict(zip(published["key"].to_pylist(), published["count"].to_pylist(), strict=True))
     check(counts, batches)
     return [float(each) for each in np.diff(supervisor.published_at)[WARM_UP:] * 1000]

@@ -2,10 +2,10 @@
 
     .venv/bin/python -m benchmarks.recovery.compaction [--epochs 5000] [--rows 100]
 
-One worker's epochs of some rows are published one by one into a folder, and read with ``read_published``: all
+One worker's epochs of some rows are published one by one into a folder, and read with ``read_changes``: all
 of them, and the last ten. Then the same after background compaction has caught up, and after
-``pointstamp.compact``. One JSON line each with the files that are read, ``ms``, ``ms_last`` for the last ten
-epochs, and ``ratio`` and ``ratio_last``: how many times faster than as written, in the same run.
+``pointstamp.io.compact``. One JSON line each with the files that are read, ``ms``, ``ms_last`` for the last
+ten epochs, and ``ratio`` and ``ratio_last``: how many times faster than as written, in the same run.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from benchmarks.figures import report
 
 from pointstamp.sinks.compactor import ParquetCompactor, compact
 from pointstamp.sinks.parquet import ParquetSink
-from pointstamp.sinks.reading import published_files, read_published
+from pointstamp.sinks.reading import published_files, read_changes
 from pointstamp.sinks.tiers import CompactionPolicy
 from pointstamp.storage.local import LocalStorage
 from pointstamp.storage.port import Content
@@ -53,7 +53,7 @@ def timed(folder: str, epochs: int, rows: int, after: int | None) -> float:
     taken = []
     for _ in range(TIMES):
         begin = perf_counter()
-        table = read_published(folder, "counts", after=after)
+        table = read_changes(folder, "counts", after=after)
         taken.append((perf_counter() - begin) * 1000)
         assert table.num_rows == (epochs - 1 - (-1 if after is None else after)) * rows
     return min(taken)

@@ -29,7 +29,7 @@ from benchmarks.recovery.commits import check
 from pointstamp import Dataflow
 from pointstamp.query.policy import RestartPolicy
 from pointstamp.query.query import Query
-from pointstamp.sinks.reading import read_published
+from pointstamp.sinks.reading import read_changes
 from pointstamp.sources.once import AllAtOnce
 from pointstamp.sources.port import Part, Unit
 
@@ -75,7 +75,7 @@ def until(condition: Callable[[], bool], query: Query) -> float:
     """Wait for something; return the moment."""
     deadline = perf_counter() + WAIT_SECONDS_MAX
     while not condition():
-        if perf_counter() > deadline or not query.isActive:
+        if perf_counter() > deadline or not query.is_active:
             raise TimeoutError(f"it did not come: {query!r}, {query.exception()}")
         sleep(0.001)
     return perf_counter()
@@ -100,7 +100,7 @@ def disturb(query: Query, kills: int) -> tuple[list[float], list[float]]:
 def measure(start: Callable[..., Query], keys: int, kills: int) -> dict[str, float]:
     """Run, disturb, stop, and compare."""
     flow = Dataflow("counting")
-    flow.output("counts", flow.input("keys", "key long").count("key", running=True))
+    flow.output("counts", flow.stream_input("keys", "key long").group_by("key", running=True).count())
     source = Drawn(keys, EPOCHS_MAX)
     restarts = RestartPolicy(restarts_max=1_000, pause_seconds=0.0)
     with tempfile.TemporaryDirectory(prefix="pointstamp-bench-", dir=Path.cwd()) as folder:
@@ -114,7 +114,7 @@ def measure(start: Callable[..., Query], keys: int, kills: int) -> dict[str, flo
             ready, published = disturb(query, kills)
         finally:
             query.stop()
-        table = read_published(f"{folder}/out", "counts").sort_by("epoch")
+        table = read_changes(f"{folder}/out", "counts").sort_by("epoch")
         counts = dict(zip(table["key"].to_pylist(), table["count"].to_pylist(), strict=True))
         check(counts, tuple(pa.record_batch({"key": source.drawn(n)}) for n in range(query.epoch + 1)))
     return {
@@ -126,9 +126,9 @@ def measure(start: Callable[..., Query], keys: int, kills: int) -> dict[str, flo
     }
 
 
-def in_processes(flow: Dataflow, **given: Any) -> Query:  # noqa: ANN401 - what start_local takes
+def in_processes(flow: Dataflow, **given: Any) -> Query:  # noqa: ANN401 - what start takes
     """Two workers in processes."""
-    return flow.start_local(processes=WORKERS, **given)
+    return flow.start(processes=WORKERS, **given)
 
 
 def main() -> None:
@@ -145,7 +145,7 @@ def main() -> None:
         with session("kill") as spark:
 
             def on_spark(flow: Dataflow, **options: Any) -> Query:  # noqa: ANN401 - as above
-                return flow.start(spark, workers=WORKERS, **options)
+                return flow.start(on=spark, workers=WORKERS, **options)
 
             tasks = spark.range(0, WORKERS, 1, WORKERS).mapInArrow(
                 lambda batches: batches, "id long", barrier=True

@@ -39,7 +39,7 @@ class Counting:
 
     def __init__(self, restored: Restored | None = None) -> None:
         flow = Dataflow("counting")
-        flow.output("counts", flow.input("keys", "key long").count("key", running=True))
+        flow.output("counts", flow.stream_input("keys", "key long").group_by("key", running=True).count())
         self.taken: list[WorkerSnapshot] = []
         self.batches: list[pa.RecordBatch] = []
         self.worker = Worker(

@@ -22,7 +22,7 @@ from benchmarks.recovery.commits import counting_spec
 from pointstamp.query.policy import SnapshotPolicy
 from pointstamp.query.processcrew import ProcessLauncher
 from pointstamp.query.supervisor import Supervisor
-from pointstamp.sinks.reading import read_published
+from pointstamp.sinks.reading import read_changes
 
 KEYS = 1_000_000
 WORKERS = 2
@@ -53,7 +53,7 @@ def run(policy: SnapshotPolicy, batches: tuple[pa.RecordBatch, ...]) -> tuple[fl
     with tempfile.TemporaryDirectory(prefix="pointstamp-bench-", dir=Path.cwd()) as folder:
         supervisor = FromReady(counting_spec(folder, batches, WORKERS, policy), ProcessLauncher())
         supervisor.run()
-        check_last(read_published(f"{folder}/out", "counts"), batches)
+        check_last(read_changes(f"{folder}/out", "counts"), batches)
     rows = sum(batch.num_rows for batch in batches)
     return rows / (supervisor.ended - supervisor.began), supervisor.committed_number + 1
 

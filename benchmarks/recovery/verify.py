@@ -34,7 +34,7 @@ from pointstamp.query.processcrew import ProcessLauncher
 from pointstamp.query.queryspec import QuerySpec
 from pointstamp.query.supervisor import Supervisor
 from pointstamp.sinks.parquet import ParquetSink
-from pointstamp.sinks.reading import read_published
+from pointstamp.sinks.reading import read_changes
 from pointstamp.sources.memory import Rows
 from pointstamp.storage.local import LocalStorage
 
@@ -92,9 +92,9 @@ def cpu_seconds() -> float:
 def flow_of(case: Case) -> ps.Dataflow:
     """The flow of a case."""
     flow = ps.Dataflow(case.flow)
-    edges = flow.input("rows", "a long, b long")
+    edges = flow.stream_input("rows", "a long, b long")
     out = (
-        edges.count("a", running=True)
+        edges.group_by("a", running=True).count()
         if case.flow == "count"
         else connected_components(edges, src="a", dst="b")
     )
@@ -121,7 +121,7 @@ def run(case: Case, batches: tuple[pa.RecordBatch, ...], *, verify: bool) -> Ran
         supervisor = Timed(spec, ProcessLauncher())
         supervisor.run()
         used = cpu_seconds() - before
-        table = read_published(f"{folder}/out", "out")
+        table = read_changes(f"{folder}/out", "out")
     events = supervisor.recent[-1].get("verifiedEvents", 0)
     in_order = table.sort_by([(name, "ascending") for name in table.column_names])
     return Ran(supervisor.ended - supervisor.began, used, events, in_order)

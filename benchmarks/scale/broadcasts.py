@@ -59,18 +59,18 @@ class Barrier:
 def count_flow() -> Dataflow:
     """Rows are brought together by key, and counted."""
     flow = Dataflow("count")
-    rows = flow.input("rows", SCHEMA)
-    flow.output("out", rows.reduce("src", n=count()))
+    rows = flow.stream_input("rows", SCHEMA)
+    flow.output("out", rows.group_by("src").agg(n=count()))
     return flow
 
 
 def loop_flow() -> Dataflow:
     """A barrier in a loop."""
     flow = Dataflow("loop")
-    rows = flow.input("rows", SCHEMA)
+    rows = flow.stream_input("rows", SCHEMA)
     with rows.loop("loop") as loop:
         variable = loop.variable(SCHEMA)
-        circling = operator("barrier", Barrier(), rows=loop.enter(rows).concat(variable))
+        circling = operator("barrier", Barrier(), rows=loop.enter(rows).union(variable))
         loop.feedback(variable, circling)
         flow.output("out", loop.leave(circling))
     return flow
@@ -79,7 +79,7 @@ def loop_flow() -> Dataflow:
 def components_flow() -> Dataflow:
     """Connected components, as pointstamp.graphs has them."""
     flow = Dataflow("components")
-    flow.output("out", connected_components(flow.input("rows", SCHEMA)))
+    flow.output("out", connected_components(flow.stream_input("rows", SCHEMA)))
     return flow
 
 

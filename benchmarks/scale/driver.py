@@ -128,7 +128,7 @@ class AnsweringCrew:
 def spec_of(folder: Path, members: int, epochs: int) -> QuerySpec:
     """A count by key, of one group of rows each epoch."""
     flow = Dataflow("counting")
-    flow.output("counts", flow.input("keys", "key long").count("key", running=True))
+    flow.output("counts", flow.stream_input("keys", "key long").group_by("key", running=True).count())
     source = ScriptedSource(*([{"key": 1}] for _ in range(epochs)), PAUSE)
     sink = ParquetSink(str(folder / "out"), compaction=None)
     return QuerySpec(

@@ -19,10 +19,10 @@ from pointstamp.progress.choosing import BroadcastKind
 def run(workers: int, epochs: int, kind: BroadcastKind, *, verify: bool) -> tuple[float, list[Any]]:
     """The processor time of a run, and what it emitted."""
     flow = Dataflow("count", broadcast=kind)
-    flow.output("counts", flow.input("keys", "key long").count("key", running=True))
+    flow.output("counts", flow.stream_input("keys", "key long").group_by("key", running=True).count())
     rows = [[{"key": key} for key in range(workers)] for _ in range(epochs)]
     begin = process_time()
-    results = flow.run_local(keys=rows, workers=workers, verify=verify)
+    results = flow.run(keys=rows, workers=workers, verify=verify)
     spent = process_time() - begin
     return spent, [sorted(map(str, table.to_pylist())) for table in results["counts"].values()]
 

@@ -47,8 +47,8 @@ Way = Callable[[Path], None]
 def with_flow(spark: SparkSession, edges: DataFrame, folder: Path) -> None:
     """The components by a flow, one gang for all."""
     flow = Dataflow("components")
-    flow.output("components", connected_components(flow.input("edges", "src long, dst long")))
-    flow.run(spark, edges=edges, output=str(folder))
+    flow.output("components", connected_components(flow.stream_input("edges", "src long, dst long")))
+    flow.run(on=spark, edges=edges, output=str(folder))
 
 
 def with_peer(find: Peer, spark: SparkSession, edges: DataFrame, limit_seconds: float, folder: Path) -> None:

@@ -32,7 +32,7 @@ from benchmarks.spark.session import session
 from pyspark.sql import DataFrame, SparkSession
 
 from pointstamp import Dataflow
-from pointstamp.sinks.reading import read_published
+from pointstamp.sinks.reading import read_changes
 from pointstamp.sources.files import files
 
 KEYS = 100_000
@@ -74,7 +74,7 @@ def feed(folder: Path, epochs: int, rows: int, is_done: Callable[[int], bool]) -
 def with_files(spark: SparkSession, folder: Path, epochs: int, rows: int) -> tuple[list[float], Answer]:
     """The workers read the files."""
     query = counting().start(
-        spark,
+        on=spark,
         keys=files(folder / "in", in_order=True),
         checkpoint=str(folder / "checkpoint"),
         output=str(folder / "out"),
@@ -91,7 +91,7 @@ def with_stream(spark: SparkSession, folder: Path, epochs: int, rows: int) -> tu
     """Structured Streaming reads the files for the flow."""
     stream = spark.readStream.schema("key long").option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
     query = counting().start(
-        spark,
+        on=spark,
         keys=stream,
         checkpoint=str(folder / "checkpoint"),
         output=str(folder / "out"),
@@ -138,13 +138,13 @@ def with_spark(spark: SparkSession, folder: Path, epochs: int, rows: int) -> tup
 def counting() -> Dataflow:
     """A running count by key."""
     flow = Dataflow("counting")
-    flow.output("counts", flow.input("keys", "key long").count("key", running=True))
+    flow.output("counts", flow.stream_input("keys", "key long").group_by("key", running=True).count())
     return flow
 
 
 def last_counts(path: Path) -> Answer:
     """The last count that was published for each key."""
-    table = read_published(str(path), "counts").sort_by("epoch")
+    table = read_changes(str(path), "counts").sort_by("epoch")
     return dict(zip(table["key"].to_pylist(), table["count"].to_pylist(), strict=True))
 
 

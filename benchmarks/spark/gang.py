@@ -31,8 +31,9 @@ from benchmarks.figures import report, timed
 from benchmarks.spark.session import SLOTS, session
 from pyspark.sql import DataFrame, SparkSession
 
-from pointstamp import Dataflow, files
+from pointstamp import Dataflow
 from pointstamp.dataflow.operator import operator
+from pointstamp.io import files
 
 TURNS = 5
 ROWS = 100_000
@@ -45,9 +46,9 @@ Batches = Iterator[pa.RecordBatch]
 def start_up(spark: SparkSession) -> None:
     """A flow with one row, from the call to the published result."""
     flow = Dataflow("start-up")
-    flow.output("rows", flow.input("rows", "id long"))
+    flow.output("rows", flow.stream_input("rows", "id long"))
     with tempfile.TemporaryDirectory(prefix="pointstamp-bench-") as folder:
-        found = flow.run(spark, rows=spark.range(1), workers=SLOTS, output=f"{folder}/out")["rows"]
+        found = flow.run(on=spark, rows=spark.range(1), workers=SLOTS, output=f"{folder}/out")["rows"]
         assert found.columns == ["epoch", "id"]
 
 
@@ -64,12 +65,12 @@ def _same(batches: Batches) -> Batches:
 def query_start_up(spark: SparkSession) -> None:
     """A query on a folder with one file, from the call to its first epoch."""
     flow = Dataflow("query start-up")
-    flow.output("rows", flow.input("rows", "id long"))
+    flow.output("rows", flow.stream_input("rows", "id long"))
     with tempfile.TemporaryDirectory(prefix="pointstamp-bench-") as folder:
         os.mkdir(f"{folder}/in")
         pq.write_table(pa.table({"id": [1]}), f"{folder}/in/0.parquet")
         rows = files(f"{folder}/in")
-        query = flow.start(spark, rows=rows, workers=SLOTS, checkpoint=f"{folder}/c", output=f"{folder}/o")
+        query = flow.start(on=spark, rows=rows, workers=SLOTS, checkpoint=f"{folder}/c", output=f"{folder}/o")
         try:
             while query.epoch < 0:
                 sleep(0.005)
@@ -93,12 +94,12 @@ def measure_start_up(spark: SparkSession) -> None:
 def exchange(spark: SparkSession, batches: int) -> DataFrame:
     """What the workers counted of so many batches in each epoch."""
     flow = Dataflow("exchange")
-    signal = flow.input("signal", "go long")
+    signal = flow.stream_input("signal", "go long")
     made = operator("make", Make(WIDE, ROWS, batches), signal=signal)
     flow.output("counts", operator("count", Count(), rows=made.exchange("key")))
     # From one partition the epochs' signals are dealt to the workers in turn.
     signals = spark.range(0, EPOCHS, 1, 1).selectExpr("id as go", "id as epoch")
-    return flow.run(spark, signal=signals, epoch="epoch", workers=SLOTS)["counts"]
+    return flow.run(on=spark, signal=signals, epoch="epoch", workers=SLOTS)["counts"]
 
 
 def measure_exchange(spark: SparkSession, batches: int) -> None:

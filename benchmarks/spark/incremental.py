@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 
 from pointstamp import Dataflow
 from pointstamp.graphs import connected_components
-from pointstamp.sinks.reading import read_published
+from pointstamp.sinks.reading import read_changes
 from pointstamp.sources.files import files
 
 WAIT_SECONDS_MAX = 300.0
@@ -37,11 +37,11 @@ WAIT_SECONDS_MAX = 300.0
 def epochs_of(spark: SparkSession, vertices: int, folder: Path) -> tuple[float, list[float]]:
     """Load the graph, then add to it; return the seconds of the load and the ms of each epoch."""
     flow = Dataflow("components")
-    flow.output("components", connected_components(flow.input("edges", "src long, dst long")))
+    flow.output("components", connected_components(flow.stream_input("edges", "src long, dst long")))
     arriving = folder / "in"
     arriving.mkdir()
     query = flow.start(
-        spark,
+        on=spark,
         edges=files(arriving, in_order=True),
         checkpoint=str(folder / "checkpoint"),
         output=str(folder / "out"),
@@ -58,7 +58,7 @@ def epochs_of(spark: SparkSession, vertices: int, folder: Path) -> tuple[float, 
             begin = perf_counter()
             os.rename(new, arriving / f"{number:06d}.parquet")
             while query.epoch < number:
-                if perf_counter() - begin > WAIT_SECONDS_MAX or not query.isActive:
+                if perf_counter() - begin > WAIT_SECONDS_MAX or not query.is_active:
                     raise TimeoutError(f"epoch {number} was not published: {query.exception()}")
                 sleep(0.0005)
             taken.append((perf_counter() - begin) * 1000)
@@ -69,7 +69,7 @@ def epochs_of(spark: SparkSession, vertices: int, folder: Path) -> tuple[float, 
         np.concatenate([base[1], *(each[1] for each in added)]),
     )
     _, *answer = with_scipy(whole, vertices)
-    labels = read_published(str(folder / "out"), "components").sort_by("epoch")
+    labels = read_changes(str(folder / "out"), "components").sort_by("epoch")
     tables = [
         labels.filter(pa.compute.equal(labels["epoch"], number)).select(["vertex", "component"])
         for number in range(EPOCHS + 1)

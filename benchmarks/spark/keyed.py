@@ -32,7 +32,7 @@ from benchmarks.figures import report, timed
 from benchmarks.spark.session import SLOTS, TURNS_MAX, best_of_turns, session
 from pyspark.sql import DataFrame, SparkSession
 
-from pointstamp import Dataflow
+from pointstamp import Dataflow, QueryOptions
 from pointstamp.spark.packing import PACKED_DDL, input_specs, packer
 
 Counts = npt.NDArray[np.int64]
@@ -41,13 +41,13 @@ Counts = npt.NDArray[np.int64]
 def counting() -> Dataflow:
     """A flow that counts its rows by key."""
     flow = Dataflow("keyed")
-    flow.output("counts", flow.input("rows", "key long").count("key"))
+    flow.output("counts", flow.stream_input("rows", "key long").count("key"))
     return flow
 
 
 def with_flow(spark: SparkSession, rows: DataFrame, folder: str, *, push: bool = True) -> None:
     """The counts by a flow."""
-    counting().run(spark, rows=rows, output=folder, push=push)
+    counting().run(on=spark, rows=rows, output=folder, options=QueryOptions(pushdown=push))
 
 
 def with_spark(spark: SparkSession, rows: DataFrame, folder: str) -> None:

@@ -35,14 +35,14 @@ from benchmarks.spark.session import session
 from benchmarks.spark.steps import Moments, born, note, table
 from pyspark.sql import SparkSession
 
-from pointstamp import Dataflow
+from pointstamp import Dataflow, QueryOptions
 from pointstamp.mesh.mesh import Mesh
 from pointstamp.query import supervisor
 from pointstamp.query.policy import RestartPolicy
 from pointstamp.query.query import Query
 from pointstamp.query.rendezvous import Placement, Roster
 from pointstamp.running.board import Sign
-from pointstamp.sinks.reading import read_published
+from pointstamp.sinks.reading import read_changes
 from pointstamp.spark import crew, forming
 from pointstamp.spark.crewtask import QueryWork, Task
 from pointstamp.spark.rendezvous import Membership
@@ -139,19 +139,23 @@ def disturb(query: Query, kills: int, moments: Moments, *, has_spare: bool) -> l
 def measure(spark: SparkSession, keys: int, kills: int, moments: Moments, *, has_spare: bool) -> None:
     """Run, disturb, stop, compare, and print the steps."""
     flow = Dataflow("counting")
-    flow.output("counts", flow.input("keys", "key long").count("key", running=True))
+    flow.output("counts", flow.stream_input("keys", "key long").group_by("key", running=True).count())
     source = Drawn(keys, EPOCHS_MAX)
     restarts = RestartPolicy(restarts_max=1_000, pause_seconds=0.0)
     with tempfile.TemporaryDirectory(prefix="pointstamp-bench-", dir=Path.cwd()) as folder, noticing(moments):
         places: dict[str, Any] = {"checkpoint": f"{folder}/checkpoint", "output": f"{folder}/out"}
         query = flow.start(
-            spark, keys=source, workers=WORKERS, restarts=restarts, spare_crew=has_spare, **places
+            on=spark,
+            keys=source,
+            workers=WORKERS,
+            options=QueryOptions(restarts=restarts, spare_crew=has_spare),
+            **places,
         )
         try:
             turns = disturb(query, kills, moments, has_spare=has_spare)
         finally:
             query.stop()
-        found = read_published(f"{folder}/out", "counts").sort_by("epoch")
+        found = read_changes(f"{folder}/out", "counts").sort_by("epoch")
         counts = dict(zip(found["key"].to_pylist(), found["count"].to_pylist(), strict=True))
         check(counts, tuple(pa.record_batch({"key": source.drawn(n)}) for n in range(query.epoch + 1)))
     # The tasks of a spare crew have noted theirs before; what is found is of the one that comes after it.

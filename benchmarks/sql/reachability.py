@@ -48,7 +48,7 @@ def main() -> None:
     parents = random.integers(0, nodes)
     flow = ps.sql("create table edges (src long, dst long, w long) tblproperties ('weight' = 'w');" + QUERY)
     results: list[pa.Table] = []
-    with flow.open_local(on_result=lambda _name, _epoch, table: results.append(table)) as session:
+    with flow.open(on_result=lambda _name, _epoch, table: results.append(table)) as session:
 
         def epoch(number: int, change: pa.Table) -> float:
             begun = perf_counter()

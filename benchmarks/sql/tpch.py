@@ -114,7 +114,7 @@ def kept_up_to_date(name: str, scale: float, epochs: int, folder: Path) -> dict[
     tables = ChangingTables(scale, tables_in(query))
     results: list[pa.Table] = []
     flow = ps.sql(declared(tables.names) + query, name=name)
-    with flow.open_local(on_result=lambda _name, _epoch, table: results.append(table)) as session:
+    with flow.open(on_result=lambda _name, _epoch, table: results.append(table)) as session:
 
         def epoch(number: int, change: Changes) -> tuple[float, float]:
             ready = {name: table.combine_chunks() for name, table in change.items()}

@@ -91,17 +91,17 @@ def pointstamp(
 ) -> Iterator[None]:
     """A query in this process."""
     flow = ps.Dataflow(task)
-    sink = ps.KafkaSink(address, target)
-    records = ps.kafka(address, source, rows_per_tick=rows_per_tick, bytes_per_tick=bytes_per_tick)
+    sink = ps.io.KafkaSink(address, target)
+    records = ps.io.kafka(address, source, rows_per_tick=rows_per_tick, bytes_per_tick=bytes_per_tick)
     if task == DOUBLED:
-        numbers = flow.input("records", "n long")
+        numbers = flow.stream_input("records", "n long")
         flow.output(task, numbers.with_columns(twice=ps.col("n") * 2))
     else:
-        counts = flow.input("records", "k long").running().reduce("k", n=ps.count())
+        counts = flow.table("records", "k long").group_by("k").agg(n=ps.count())
         flow.output(task, counts.upserts("k", deleted="gone"))
-        sink = ps.KafkaSink(address, target, key="k", deleted="gone")
+        sink = ps.io.KafkaSink(address, target, key="k", deleted="gone")
     with _folder() as folder:
-        query = flow.start_local(records=records, checkpoint=folder, output=sink)
+        query = flow.start(records=records, checkpoint=folder, output=sink)
         try:
             yield
         finally:

@@ -1,7 +1,7 @@
 """Queries whose tables are large and whose changes are small: ours, DuckDB's and polars', and their rows.
 
 Every table has the columns ``id`` (which makes rows distinct), ``k`` and ``v``. A change of n rows deletes
-n / 2 rows that are there and inserts as many: by ``running(weight="w")``, so that what is measured includes
+n / 2 rows that are there and inserts as many: by ``to_table(weight="w")``, so that what is measured includes
 the check that what is deleted was there.
 """
 
@@ -52,7 +52,7 @@ CASES = (
         "sum by key",
         2.0,
         ("a",),
-        lambda a: a.reduce("k", total=ps.sum("v")),
+        lambda a: a.group_by("k").agg(total=ps.sum("v")),
         "select k, sum(v)::bigint as total from a group by k",
         lambda a: a.group_by("k").agg(pl.col("v").sum().alias("total")),
         lambda rows: rows,
@@ -61,7 +61,7 @@ CASES = (
         "sum by text",
         2.0,
         ("a",),
-        lambda a: a.reduce("k", total=ps.sum("v")),
+        lambda a: a.group_by("k").agg(total=ps.sum("v")),
         "select k, sum(v)::bigint as total from a group by k",
         lambda a: a.group_by("k").agg(pl.col("v").sum().alias("total")),
         lambda rows: rows,
@@ -71,7 +71,7 @@ CASES = (
         "max of one group",
         3.0,
         ("a",),
-        lambda a: a.reduce("k", most=ps.max("v")),
+        lambda a: a.group_by("k").agg(most=ps.max("v")),
         "select k, max(v) as most from a group by k",
         lambda a: a.group_by("k").agg(pl.col("v").max().alias("most")),
         lambda _: 1,
@@ -165,7 +165,7 @@ def flow_of(case: Case) -> ps.Dataflow:
     """The query as a flow, with the changes of its result as the output."""
     flow = ps.Dataflow("tables")
     schema = f"id long, k {'string' if case.has_text_keys else 'long'}, v long, w long"
-    given = [flow.input(name, schema).running(weight="w") for name in case.tables]
+    given = [flow.table(name, schema, weight="w") for name in case.tables]
     flow.output("out", case.query(*given))
     return flow
 

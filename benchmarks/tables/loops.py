@@ -48,7 +48,8 @@ def paths(starts: ps.Table, edges: ps.Table) -> ps.Table:
             x.join(edges, {"node": "src"})
             .select(node=ps.col("dst"), far=ps.col("far") + 1)
             .union(begin)
-            .reduce("node", far=ps.min("far"))
+            .group_by("node")
+            .agg(far=ps.min("far"))
         ),
         begin,
         edges,
@@ -65,7 +66,8 @@ def parts(starts: ps.Table, edges: ps.Table) -> ps.Table:
             x.join(both, {"node": "src"})
             .select(node=ps.col("dst"), part=ps.col("part"))
             .union(labels)
-            .reduce("node", part=ps.min("part"))
+            .group_by("node")
+            .agg(part=ps.min("part"))
         ),
         labels,
         both,
@@ -117,12 +119,12 @@ def run(name: str, vertices: int, count: int, epochs: int, *, profiled: bool) ->
     random = np.random.default_rng(3)
     edges = np.unique(random.integers(0, vertices, (count, 2)), axis=0)
     flow = ps.Dataflow("loops")
-    table = flow.input("edges", "src long, dst long, w long").running(weight="w")
-    starts = flow.input("starts", "node long").running()
+    table = flow.table("edges", "src long, dst long, w long", weight="w")
+    starts = flow.table("starts", "node long")
     make, by_scipy = QUERIES[name]
     flow.output("out", make(starts, table))
     results: list[pa.Table] = []
-    with flow.open_local(on_result=lambda _name, _epoch, rows: results.append(rows)) as session:
+    with flow.open(on_result=lambda _name, _epoch, rows: results.append(rows)) as session:
         session.input("starts").send(pa.table({"node": [0]}))
         number = 0
 

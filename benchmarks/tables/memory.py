@@ -29,13 +29,13 @@ def main() -> None:
     rows = pa.table({"id": np.arange(count), "k": random.integers(0, count // 10, count), "name": names})
     rows = rows.append_column("v", pa.array(random.normal(size=count)))
     flow = ps.Dataflow("memory")
-    table = flow.input("rows", rows.schema).running()
+    table = flow.table("rows", rows.schema)
     flow.output("join", table.join(table.select("k", "v"), "k", where=ps.col("id") < 0))
     flow.output("distinct", table.select("k", "name").distinct())
     flow.output("top", table.top(3, "k", by="v desc"))
-    flow.output("sums", table.reduce("k", n=ps.count(), total=ps.sum("id")))
-    flow.output("floats", table.reduce("k", total=ps.sum("v"), name="floats"))
-    flow.output("extremes", table.reduce("k", most=ps.max("id"), name="extremes"))
+    flow.output("sums", table.group_by("k").agg(n=ps.count(), total=ps.sum("id")))
+    flow.output("floats", table.group_by("k").agg(total=ps.sum("v")).named("floats"))
+    flow.output("extremes", table.group_by("k").agg(most=ps.max("id")).named("extremes"))
     columns = {
         "join: left": ["id", "k", "name", "v"],
         "join: right": ["k", "v"],
@@ -43,7 +43,7 @@ def main() -> None:
         "top: rows": ["id", "k", "name", "v"],
         "extremes: greatest of id": ["k", "id"],
     }
-    with flow.open_local() as session:
+    with flow.open() as session:
         session.input("rows").send(rows)
         session.input("rows").advance_to(1)
         session.settle()

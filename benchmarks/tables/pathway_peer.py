@@ -72,15 +72,15 @@ def query_of(name: str, tables: list[Any]) -> Any:  # noqa: ANN401 - a table of 
         b = tables[1]
         return a.join(b, a.k == b.k).select(a.id_, a.k, a.v, id_right=b.id_, v_right=b.v)
     if name == "sum by key":
-        return a.groupby(a.k).reduce(a.k, total=pw.reducers.sum(a.v))
+        return a.groupby(a.k).group_by(a.k).agg(total=pw.reducers.sum(a.v))
     if name == "max of one group":
-        return a.groupby(a.k).reduce(a.k, most=pw.reducers.max(a.v))
+        return a.groupby(a.k).group_by(a.k).agg(most=pw.reducers.max(a.v))
     if name == "distinct":
-        return a.groupby(a.k).reduce(a.k)
+        return a.groupby(a.k).group_by(a.k).agg()
     sorted_rows = a.select(a.k, pair=pw.make_tuple(-a.v, a.id_))
     every = pw.reducers.sorted_tuple(sorted_rows.pair)
     first = pw.apply_with_type(lambda rows: tuple(rows[:10]), tuple, every)
-    return sorted_rows.groupby(sorted_rows.k).reduce(sorted_rows.k, top=first)
+    return sorted_rows.groupby(sorted_rows.k).group_by(sorted_rows.k).agg(top=first)
 
 
 def main() -> None:

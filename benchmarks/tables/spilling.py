@@ -94,10 +94,10 @@ def measure(case: str, rows: int, allowed: int) -> None:
 def flow_of(name: str) -> ps.Dataflow:
     """Orders with the country of their customer, added up by customer."""
     flow = ps.Dataflow(name)
-    orders = flow.input("orders", ORDERS).running(weight="w")
-    customers = flow.input("customers", "customer long, country long").running()
+    orders = flow.table("orders", ORDERS, weight="w")
+    customers = flow.table("customers", "customer long, country long")
     both = orders.join(customers, "customer")
-    flow.output("sums", both.reduce("customer", "country", n=ps.count(), total=ps.sum("price")))
+    flow.output("sums", both.group_by("customer", "country").agg(n=ps.count(), total=ps.sum("price")))
     return flow
 
 
@@ -108,7 +108,7 @@ Spent = tuple[float, float]
 def fill(flow: ps.Dataflow, rows: int, changed: int) -> tuple[Spent, list[Spent], int, list[KeptRows]]:
     """Load orders and change some: what the load and each epoch took, the most memory, and what is kept."""
     customers = rows // 10
-    with flow.open_local() as run:
+    with flow.open() as run:
         people = np.arange(customers)
         run.input("customers").send(pa.table({"customer": people, "country": people % 200}))
         run.input("customers").close()

@@ -52,7 +52,7 @@ def measured(case: Case, rows: int, epochs: int, *, profiled: bool = False) -> d
     """Measure one query: its figures."""
     tables = tables_of(case, rows)
     results: list[pa.Table] = []
-    with flow_of(case).open_local(on_result=lambda _name, _epoch, table: results.append(table)) as session:
+    with flow_of(case).open(on_result=lambda _name, _epoch, table: results.append(table)) as session:
         inputs = {name: session.input(name) for name in tables}
 
         def epoch(number: int, change: dict[str, pa.RecordBatch]) -> tuple[float, float]:

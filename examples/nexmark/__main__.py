@@ -23,7 +23,7 @@ def main() -> None:
     made = Site(given.seed).epochs(given.events, given.epochs)
     made["side_input"] = [side_input()]
     inputs = {name: made[name] for name in inputs_of(query)}
-    for epoch, tables in flow_of(query).stream_local(inputs, workers=given.workers):
+    for epoch, tables in flow_of(query).stream(inputs, workers=given.workers):
         found = tables["result"]
         print(f"epoch {epoch}: {found.num_rows} rows")
         for row in found.slice(0, SHOWN).to_pylist():

@@ -55,7 +55,7 @@ LEAD: Final = 10
 
 Integers = npt.NDArray[np.int64]
 Epochs = dict[str, list[pa.Table]]
-"""For each input a table for each epoch, as ``run_local`` takes them."""
+"""For each input a table for each epoch, as ``run`` takes them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ def flow_of(query: Query, *, with_deletions: bool = False) -> ps.Dataflow:
     given: dict[str, ps.Stream | ps.Table] = {}
     for name, kind in inputs_of(query).items():
         weighed = with_deletions and kind is ps.Table
-        stream = flow.input(name, SCHEMAS[name] + (f", {WEIGHT} long" if weighed else ""))
-        given[name] = stream.running(weight=WEIGHT if weighed else None) if kind is ps.Table else stream
+        stream = flow.stream_input(name, SCHEMAS[name] + (f", {WEIGHT} long" if weighed else ""))
+        given[name] = stream.to_table(weight=WEIGHT if weighed else None) if kind is ps.Table else stream
     flow.output("result", query(**given))
     return flow

@@ -42,21 +42,21 @@ def q3(auction: ps.Table, person: ps.Table) -> ps.Table:
 
 def q4(auction: ps.Table, bid: ps.Table) -> ps.Table:
     """Average price for a category: the mean of the winning bids."""
-    winning = valid_bids(auction, bid).reduce("id", "category", final=ps.max("price"))
-    return winning.reduce("category", final=ps.mean("final"))
+    winning = valid_bids(auction, bid).group_by("id", "category").agg(final=ps.max("price"))
+    return winning.group_by("category").agg(final=ps.mean("final"))
 
 
 def q5(bid: ps.Table) -> ps.Table:
     """Hot items: in each ten seconds, of which one begins every two, the auctions with the most bids."""
     windows = bid.select("auction", "date_time").window("date_time", "10 seconds", slide="2 seconds")
-    counted = windows.reduce("auction", "window_start", num=ps.count())
+    counted = windows.group_by("auction", "window_start").agg(num=ps.count())
     return counted.top(1, "window_start", by="num desc", ties=True)
 
 
 def q6(auction: ps.Table, bid: ps.Table) -> ps.Table:
     """Average selling price by seller: the mean of the winning bids of the last ten auctions."""
     winning = valid_bids(auction, bid).top(1, "id", by=["price desc", "bid_time"])
-    return winning.top(10, "seller", by="bid_time desc").reduce("seller", price=ps.mean("price"))
+    return winning.top(10, "seller", by="bid_time desc").group_by("seller").agg(price=ps.mean("price"))
 
 
 def valid_bids(auction: ps.Table, bid: ps.Table) -> ps.Table:
@@ -69,13 +69,13 @@ def valid_bids(auction: ps.Table, bid: ps.Table) -> ps.Table:
 
 def q7(bid: ps.Table) -> ps.Table:
     """Highest bid: the highest bids of each ten seconds."""
-    windows = bid.with_columns(window_start=ps.tumbling("date_time", "10 seconds"))
+    windows = bid.with_columns(window_start=ps.functions.tumbling("date_time", "10 seconds"))
     return windows.top(1, "window_start", by="price desc", ties=True).drop("window_start")
 
 
 def q8(auction: ps.Table, person: ps.Table) -> ps.Table:
     """Monitor new users: who came and sold something in the same ten seconds."""
-    window_start = ps.tumbling("date_time", "10 seconds")
+    window_start = ps.functions.tumbling("date_time", "10 seconds")
     came = person.select("id", "name", window_start=window_start).distinct()
     sold = auction.select("seller", window_start=window_start)
     return came.join(sold, {"id": "seller", "window_start": "window_start"}, how="semi")
@@ -96,8 +96,8 @@ def q10(bid: ps.Stream) -> ps.Stream:
 
 def q11(bid: ps.Table) -> ps.Table:
     """User sessions: how many bids each bidder made without a pause of ten seconds."""
-    sessions = bid.select("bidder", "date_time").sessions("bidder", at="date_time", gap="10 seconds")
-    return sessions.reduce("bidder", "session_start", "session_end", bid_count=ps.count())
+    sessions = bid.select("bidder", "date_time").session_window("bidder", at="date_time", gap="10 seconds")
+    return sessions.group_by("bidder", "session_start", "session_end").agg(bid_count=ps.count())
 
 
 def q12(bid: ps.Stream) -> ps.Stream:
@@ -124,7 +124,7 @@ def q14(bid: ps.Stream) -> ps.Stream:
 def q15(bid: ps.Table) -> ps.Table:
     """Bidding statistics: of each day, by three ranks of price."""
     days = bid.select("bidder", "auction", "price", day=F.date_format("date_time", "yyyy-MM-dd"))
-    return days.reduce("day", aggregates={**bids_by_rank(), **different_by_rank()})
+    return days.group_by("day").agg({**bids_by_rank(), **different_by_rank()})
 
 
 def q16(bid: ps.Table) -> ps.Table:
@@ -132,7 +132,7 @@ def q16(bid: ps.Table) -> ps.Table:
     day, minute = F.date_format("date_time", "yyyy-MM-dd"), F.date_format("date_time", "HH:mm")
     days = bid.select("channel", "bidder", "auction", "price", day=day, minute=minute)
     wanted = {"minute": ps.max("minute"), **bids_by_rank(), **different_by_rank()}
-    return days.reduce("channel", "day", aggregates=wanted)
+    return days.group_by("channel", "day").agg(wanted)
 
 
 def q17(bid: ps.Table) -> ps.Table:
@@ -140,7 +140,7 @@ def q17(bid: ps.Table) -> ps.Table:
     days = bid.select("auction", "price", day=F.date_format("date_time", "yyyy-MM-dd"))
     least, most, mean, total = ps.min("price"), ps.max("price"), ps.mean("price"), ps.sum("price")
     prices = {"min_price": least, "max_price": most, "avg_price": mean, "sum_price": total}
-    return days.reduce("auction", "day", aggregates={**bids_by_rank(), **prices})
+    return days.group_by("auction", "day").agg({**bids_by_rank(), **prices})
 
 
 RANKS: Final = {
@@ -152,12 +152,12 @@ RANKS: Final = {
 """Which bids each rank of price has."""
 
 
-def bids_by_rank() -> dict[str, ps.Aggregate]:
+def bids_by_rank() -> dict[str, ps.functions.Aggregate]:
     """How many bids there are, in all and of each rank; q15, q16 and q17 need them."""
     return {f"{rank}_bids": ps.count(where=where) for rank, where in RANKS.items()}
 
 
-def different_by_rank() -> dict[str, ps.Aggregate]:
+def different_by_rank() -> dict[str, ps.functions.Aggregate]:
     """How many bidders and auctions there are, in all and of each rank; q15 and q16 need them."""
     return {
         f"{rank}_{each}s": ps.count_distinct(each, where=where)

@@ -37,7 +37,7 @@ def arrivals(tmp_path_factory: pytest.TempPathFactory) -> Arrivals:
 
 
 def published_of(arrivals: Arrivals) -> pa.Table:
-    results = _flow().run_local(edges=[arrivals.table(number) for number in range(arrivals.files)])
+    results = _flow().run(edges=[arrivals.table(number) for number in range(arrivals.files)])
     return results["components"].table()
 
 
@@ -48,7 +48,7 @@ def test_the_judge_passes_what_a_run_without_a_crash_publishes(arrivals: Arrival
 def test_the_judge_passes_epochs_that_took_several_files(arrivals: Arrivals) -> None:
     tables = [arrivals.table(number) for number in range(5)]
     together = [pa.concat_tables(tables[:2]), tables[2], pa.concat_tables(tables[3:])]
-    published = _flow().run_local(edges=together)["components"].table()
+    published = _flow().run(edges=together)["components"].table()
     assert list(differences(published, arrivals, VERTICES)) == []
 
 

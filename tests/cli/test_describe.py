@@ -13,7 +13,7 @@ FLOW = """
 import pointstamp as ps
 
 flow = ps.Dataflow("words")
-words = flow.input("words", "word string")
+words = flow.stream_input("words", "word string")
 flow.output("counts", words.count("word"))
 """
 

@@ -35,13 +35,13 @@ import helper
 import pointstamp as ps
 
 flow = ps.Dataflow("words")
-words = flow.input("words", "word string, n long")
+words = flow.stream_input("words", "word string, n long")
 doubled = words.map(lambda row: helper.doubled(row), "word string, n long")
-flow.output("totals", doubled.reduce("word", running=True, total=ps.sum("n")))
+flow.output("totals", doubled.group_by("word", running=True).agg(total=ps.sum("n")))
 """
 
 COUNTED = """
-flow.output("counts", words.running().count("word"))
+flow.output("counts", words.to_table().count("word"))
 """
 COUNTS = ["{'word': '007', 'count': 2}", "{'word': 'b', 'count': 1}"]
 
@@ -49,7 +49,7 @@ OWN_INPUTS = """
 import pointstamp as ps
 
 flow = ps.Dataflow("words")
-flow.output("counts", flow.input("words", "word string").count("word"))
+flow.output("counts", flow.stream_input("words", "word string").count("word"))
 
 def inputs():
     return {"words": [[{"word": word} for word in "abca"], [], [{"word": "b"}]]}
@@ -58,9 +58,9 @@ def inputs():
 OWN_TIMES = """
 import pointstamp as ps
 
-times = ps.Stacks(deepest=4)
+times = ps.timely.Stacks(deepest=4)
 flow = ps.Dataflow("calls", times=times)
-flow.output("calls", flow.input("calls", "n long"))
+flow.output("calls", flow.stream_input("calls", "n long"))
 inputs = {"calls": [(("call", ()), [{"n": 1}])]}
 """
 
@@ -341,10 +341,10 @@ from pyspark.sql import SparkSession
 import pointstamp as ps
 
 flow = ps.Dataflow("words")
-flow.output("counts", flow.input("words", "word string").count("word"))
+flow.output("counts", flow.stream_input("words", "word string").count("word"))
 spark = SparkSession.builder.getOrCreate()
 frame = spark.read.parquet(sys.argv[1]).select("word")
-print(sorted(map(tuple, flow.run(spark, words=frame)["counts"].collect())))
+print(sorted(map(tuple, flow.run(on=spark, words=frame)["counts"].collect())))
 spark.stop()
 """
 

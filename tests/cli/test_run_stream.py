@@ -29,17 +29,18 @@ def doubled(row):
     return {"word": row["word"], "n": row["n"] * 2}
 
 flow = ps.Dataflow("words")
-words = flow.input("words", "word string, n long")
+words = flow.stream_input("words", "word string, n long")
 twice = words.map(doubled, "word string, n long")
-flow.output("totals", twice.reduce("word", running=True, total=ps.sum("n")))
+flow.output("totals", twice.group_by("word", running=True).agg(total=ps.sum("n")))
 """
 
 TWO_INPUTS = """
 import pointstamp as ps
 
 flow = ps.Dataflow("two")
-words, more = flow.input("words", "word string, n long"), flow.input("more", "word string, n long")
-flow.output("totals", words.concat(more).reduce("word", running=True, total=ps.sum("n")))
+words = flow.stream_input("words", "word string, n long")
+more = flow.stream_input("more", "word string, n long")
+flow.output("totals", words.union(more).group_by("word", running=True).agg(total=ps.sum("n")))
 """
 
 
@@ -53,7 +54,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def totals(output: str = "out") -> list[tuple[object, ...]]:
-    return sorted(tuple(row.values()) for row in ps.read_published(output, "totals").to_pylist())
+    return sorted(tuple(row.values()) for row in ps.read_changes(output, "totals").to_pylist())
 
 
 def run(*options: str) -> int:

@@ -27,7 +27,7 @@ RIGHT = """
 import pointstamp as ps
 
 flow = ps.Dataflow("words")
-words = flow.input("words", "word string")
+words = flow.stream_input("words", "word string")
 flow.output("counts", words.count("word"))
 
 def inputs():
@@ -58,7 +58,7 @@ class Latest:
 
 
 flow = ps.Dataflow("latest")
-readings = flow.input("readings", "sensor string, celsius long")
+readings = flow.stream_input("readings", "sensor string, celsius long")
 flow.output("latest", ps.operator("latest", Latest(), readings=readings.exchange("sensor")))
 inputs = {
     "readings": [[{"sensor": name, "celsius": n} for n, name in enumerate("abcabc")] for _ in range(3)]

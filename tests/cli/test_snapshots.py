@@ -17,20 +17,20 @@ from pointstamp.cli.main import main
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
     flow = ps.Dataflow("words")
-    flow.output("counts", flow.input("words", "word string").count("word", running=True))
+    flow.output("counts", flow.stream_input("words", "word string").group_by("word", running=True).count())
     (tmp_path / "in").mkdir()
     for generation in range(2):
-        query = flow.start_local(
-            words=ps.files(tmp_path / "in", in_order=True),
+        query = flow.start(
+            words=ps.io.files(tmp_path / "in", in_order=True),
             checkpoint=str(tmp_path / "saved"),
             output=str(tmp_path / "out"),
             workers=2,
-            snapshots=ps.SnapshotPolicy(inline_bytes_max=0),
+            options=ps.QueryOptions(snapshots=ps.SnapshotPolicy(inline_bytes_max=0)),
         )
         for number in range(2):
             place = tmp_path / "in" / f"{generation}{number}.parquet"
             pq.write_table(pa.table({"word": ["a", "b"]}), place)
-            query.processAllAvailable()
+            query.process_all_available()
             if (generation, number) == (1, 0):
                 query.savepoint("before the move")
         query.stop()

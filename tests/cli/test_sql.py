@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pointstamp import read_published
+from pointstamp import read_changes
 from pointstamp.cli.main import main
 
 VIEWS = """
@@ -45,7 +45,7 @@ def test_a_folder_is_followed(views: Path) -> None:
     (views / "orders.parquet").rename(folder / "1.parquet")
     given = ["--input", f"orders={folder}", "--output", str(views / "out"), "--stream", "--available-now"]
     assert main(["sql", str(views / "views.sql"), *given]) == 0
-    assert read_published(str(views / "out"), "cities").num_rows == 2
+    assert read_changes(str(views / "out"), "cities").num_rows == 2
 
 
 def test_what_is_refused_is_one_line_with_its_place(views: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,6 +26,7 @@ import pointstamp as ps
 from pointstamp.dashboard.server import Dashboard
 from pointstamp.query.query import Query
 from support.browsers import SECONDS_MAX, click, quiet, requests, resize, texts, until
+from support.options import with_options
 from support.sights import Still, chain, numbers
 
 pytestmark = pytest.mark.browser
@@ -112,15 +113,15 @@ class Holds:
     let_go = threading.Event()
 
     def __init__(self) -> None:
-        self.kept: list[ps.Capability] = []
+        self.kept: list[ps.timely.Capability] = []
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         self.kept.append(context.retain())
 
 
 def held_flow() -> ps.Dataflow:
     flow = ps.Dataflow("holding")
-    rows = flow.input("numbers", "start long, x long, rounds long")
+    rows = flow.stream_input("numbers", "start long, x long, rounds long")
     flow.output("out", ps.operator("holds", Holds(), rows=rows))
     return flow
 
@@ -128,10 +129,10 @@ def held_flow() -> ps.Dataflow:
 def endless_flow() -> ps.Dataflow:
     """Rows that go round, a few at a time, and never leave."""
     flow = ps.Dataflow("endless")
-    rows = flow.input("numbers", "start long, x long, rounds long")
+    rows = flow.stream_input("numbers", "start long, x long, rounds long")
     with rows.loop("for ever") as loop:
         again = loop.variable("start long, x long, rounds long")
-        both = loop.enter(rows).concat(again).map_batches(slowly, name="turn")
+        both = loop.enter(rows).union(again).map_batches(slowly).named("turn")
         loop.feedback(again, both)
         left = loop.leave(both.filter(ps.col("x") < 0))
     flow.output("out", left)
@@ -146,8 +147,8 @@ def slowly(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def stuck_flow() -> ps.Dataflow:
     flow = ps.Dataflow("stuck")
-    rows = flow.input("numbers", "start long, x long, rounds long")
-    flow.output("out", rows.map_batches(stuck, name="ask"))
+    rows = flow.stream_input("numbers", "start long, x long, rounds long")
+    flow.output("out", rows.map_batches(stuck).named("ask"))
     return flow
 
 
@@ -157,9 +158,12 @@ def stuck(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 @contextmanager
-def started(flow: ps.Dataflow, folder: Path, **how: Any) -> Iterator[Query]:  # noqa: ANN401 - as start_local has it
-    query = flow.start_local(
-        numbers=[numbers(0, 3), numbers(1, 3)], checkpoint=folder / "checkpoint", output=folder / "out", **how
+def started(flow: ps.Dataflow, folder: Path, **how: Any) -> Iterator[Query]:  # noqa: ANN401 - as start has it
+    query = flow.start(
+        numbers=[numbers(0, 3), numbers(1, 3)],
+        checkpoint=folder / "checkpoint",
+        output=folder / "out",
+        **with_options(how),
     )
     try:
         yield query

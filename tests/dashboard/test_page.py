@@ -70,15 +70,15 @@ def test_the_graph_of_a_loop_appears_with_frontiers_that_move(browser: WebDriver
 
 def test_an_input_that_holds_an_output_back_is_named_by_a_click(browser: WebDriver, tmp_path: Path) -> None:
     flow = ps.Dataflow("two inputs")
-    seconds = ps.event_time("at", every="1 second", lateness="0 seconds")
-    left = flow.input("left", "at timestamp, x long", epoch=seconds)
-    right = flow.input("right", "at timestamp, x long", epoch=seconds)
-    flow.output("both", left.concat(right))
+    seconds = ps.by_event_time("at", every="1 second", lateness="0 seconds")
+    left = flow.stream_input("left", "at timestamp, x long", epochs=seconds)
+    right = flow.stream_input("right", "at timestamp, x long", epochs=seconds)
+    flow.output("both", left.union(right))
     flow.output("one", right.filter(ps.col("x") > 0))
     rows = pa.table({"at": pa.array([1_000_000, 9_000_000], pa.timestamp("us", "UTC")), "x": [1, 2]})
-    query = flow.start_local(
+    query = flow.start(
         left=[rows],
-        right=ps.files(str(tmp_path)),
+        right=ps.io.files(str(tmp_path)),
         checkpoint=tmp_path / "checkpoint",
         output=tmp_path / "out",
     )
@@ -128,8 +128,8 @@ def test_a_killed_worker_is_a_restart_and_the_page_survives_the_driver(
 
 
 def test_a_query_stops_after_a_confirmation_and_not_before(browser: WebDriver, tmp_path: Path) -> None:
-    query = halving().start_local(
-        numbers=ps.files(str(tmp_path)), checkpoint=tmp_path / "checkpoint", output=tmp_path / "out"
+    query = halving().start(
+        numbers=ps.io.files(str(tmp_path)), checkpoint=tmp_path / "checkpoint", output=tmp_path / "out"
     )
     try:
         with query.dashboard(control=True) as dashboard:
@@ -137,7 +137,7 @@ def test_a_query_stops_after_a_confirmation_and_not_before(browser: WebDriver, t
             until(browser, lambda: texts(browser, "#phase") == ["waiting for data"])
             click(browser, "#stop")
             click(browser, "#confirm button[value=no]")
-            assert query.isActive
+            assert query.is_active
             click(browser, "#stop")
             click(browser, "#confirm-yes")
             until(browser, lambda: texts(browser, "#phase") == ["ended"])
@@ -148,8 +148,8 @@ def test_a_query_stops_after_a_confirmation_and_not_before(browser: WebDriver, t
 
 
 def test_who_was_not_allowed_to_steer_sees_no_buttons_for_it(browser: WebDriver, tmp_path: Path) -> None:
-    query = halving().start_local(numbers=[], checkpoint=tmp_path / "checkpoint", output=tmp_path / "out")
-    query.awaitTermination(SECONDS_MAX)
+    query = halving().start(numbers=[], checkpoint=tmp_path / "checkpoint", output=tmp_path / "out")
+    query.await_termination(SECONDS_MAX)
     with query.dashboard() as dashboard:
         browser.get(dashboard.address)
         until(browser, lambda: texts(browser, "#phase") == ["ended"])
@@ -165,7 +165,7 @@ def test_who_was_not_allowed_to_steer_sees_no_buttons_for_it(browser: WebDriver,
 
 
 def test_a_checkpoint_shows_its_journal(browser: WebDriver, tmp_path: Path) -> None:
-    halving().run_local(numbers=[numbers(0), numbers(1)], checkpoint=tmp_path / "checkpoint")
+    halving().run(numbers=[numbers(0), numbers(1)], checkpoint=tmp_path / "checkpoint")
     with Dashboard(sight_of(str(tmp_path / "checkpoint"))) as dashboard:
         browser.get(dashboard.address)
         until(browser, lambda: texts(browser, "#figures dd"))
@@ -222,8 +222,8 @@ def test_nothing_lies_upon_anything_else(browser: WebDriver, length: int, loops:
 
 def test_a_flow_is_drawn_on_a_page_of_its_own_and_in_a_frame(browser: WebDriver, tmp_path: Path) -> None:
     flow = ps.Dataflow("words")
-    words = flow.input("words", "word string")
-    flow.output("counts", words.running().count("word"))
+    words = flow.stream_input("words", "word string")
+    flow.output("counts", words.to_table().count("word"))
     (tmp_path / "page.html").write_text(flow.to_html())
     (tmp_path / "notebook.html").write_text(
         f'<!doctype html><link rel="icon" href="data:,">{flow._repr_html_()}'

@@ -21,9 +21,11 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from pointstamp import QueryOptions
 from pointstamp.dashboard.prometheus import HELP
 from pointstamp.dashboard.server import REQUESTS_MAX, Dashboard
 from pointstamp.errors import FlowError, UsageError
+from support.options import with_options
 from support.sights import Still, chain, halving, halving_query, write
 
 SECONDS_MAX = 60.0
@@ -188,7 +190,7 @@ def test_machines_are_told_the_numbers_of_progress(tmp_path: Path) -> None:
     try:
         for epoch in (1, 2):
             write(tmp_path / "in", epoch)
-        query.processAllAvailable()
+        query.process_all_available()
         with query.dashboard() as dashboard:
             lines = got(dashboard.address + "metrics")[1].decode().splitlines()
             status = query.progress()
@@ -219,10 +221,13 @@ def test_every_metric_is_documented() -> None:
 
 
 def test_a_query_that_has_ended_still_says_how(tmp_path: Path) -> None:
-    query = halving().start_local(
-        numbers=[], checkpoint=tmp_path / "checkpoint", output=tmp_path / "out", dashboard=True
+    query = halving().start(
+        numbers=[],
+        checkpoint=tmp_path / "checkpoint",
+        output=tmp_path / "out",
+        options=QueryOptions(dashboard=True),
     )
-    query.awaitTermination(SECONDS_MAX)
+    query.await_termination(SECONDS_MAX)
     with query.dashboard() as dashboard:
         moment = json.loads(got(dashboard.address + "moment")[1])
         assert (moment["active"], moment["phase"], moment["error"]) == (False, "ended", None)
@@ -250,14 +255,14 @@ def test_queries_one_after_the_other_are_shown_at_one_port_also_if_only_the_serv
     with Dashboard(Still(chain(3))) as free:
         port = free.port
     for number in range(3):
-        query = halving().start_local(
+        query = halving().start(
             numbers=[],
             checkpoint=tmp_path / f"checkpoint {number}",
             output=tmp_path / f"out {number}",
-            dashboard=port,
             available_now=True,
+            options=QueryOptions(dashboard=port),
         )
-        query.awaitTermination(SECONDS_MAX)
+        query.await_termination(SECONDS_MAX)
         assert got(capsys.readouterr().err.split()[-1])[0] == 200
         gc.collect()
     with query.dashboard(port=port):  # which closes it
@@ -327,11 +332,13 @@ def test_the_token_of_a_query_is_set_when_it_starts(
     flow = halving()
     options: dict[str, Any] = {"checkpoint": tmp_path / "checkpoint", "output": tmp_path / "out"}
     with pytest.raises(FlowError, match=r"dashboard_token= is set, but dashboard= is not"):
-        flow.start_local(numbers=[], dashboard_token=TOKEN, **options)
+        flow.start(numbers=[], **with_options(options, QueryOptions(dashboard_token=TOKEN)))
     with pytest.raises(UsageError, match="must have at least 16 characters"):
-        flow.start_local(numbers=[], dashboard=True, dashboard_token="short", **options)  # noqa: S106 - rejected
+        flow.start(numbers=[], **with_options(options, QueryOptions(dashboard=True, dashboard_token="short")))  # noqa: S106 - rejected
     assert not (tmp_path / "checkpoint").exists()
-    query = flow.start_local(numbers=[], dashboard=True, dashboard_token=TOKEN, **options)
+    query = flow.start(
+        numbers=[], **with_options(options, QueryOptions(dashboard=True, dashboard_token=TOKEN))
+    )
     query.stop(finish=False)
     told = capfd.readouterr().err
     found = re.search(r"dashboard of '.*' is at (http://127\.0\.0\.1:\d+/)\n", told)

@@ -31,7 +31,7 @@ BATCH = pa.record_batch(
         (F.regexp_replace("city", "a", "$"), "a number must follow '$'"),
         (F.from_utc_timestamp("at", "Mars/Base"), "'Mars/Base' is not a time zone"),
         (F.to_date("city", "EEE"), "has 'EEE', which cannot be read"),
-        (col("at") + 1, "needs a time and a duration, for example ps.duration('1 hour')"),
+        (col("at") + 1, "needs a time and a duration, for example ps.functions.duration('1 hour')"),
         (F.date_trunc("moon", "at"), "the unit must be one of microsecond"),
         (col("city").rlike("("), "is not a regular expression here"),
         (when(col("price"), 1).otherwise(2), "the condition col('price') is int64 and not boolean"),

@@ -38,18 +38,18 @@ class Meets:
     def __init__(self) -> None:
         self._keys: dict[str, list[Any]] = {"a": [], "b": []}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         self._keys[input].extend(map(str, batch.column("k").to_pylist()))
         context.notify_at()
 
-    def on_notify(self, context: ps.Context) -> None:
+    def on_notify(self, context: ps.ports.Context) -> None:
         # As text, so that what counts is where a row is, and not what Python holds for equal.
         context.send([{"both": len(set(self._keys["a"]) & set(self._keys["b"]))}])
 
 
 def meeting(a: pa.DataType, b: pa.DataType) -> ps.Dataflow:
     flow = ps.Dataflow("meeting")
-    one, other = (flow.input(name, pa.schema([("k", kind)])) for name, kind in (("a", a), ("b", b)))
+    one, other = (flow.stream_input(name, pa.schema([("k", kind)])) for name, kind in (("a", a), ("b", b)))
     flow.output("met", ps.operator("meets", Meets(), a=one.exchange("k"), b=other.exchange("k")))
     return flow
 
@@ -86,7 +86,7 @@ def test_equal_keys_of_types_with_the_same_values_meet(
     columns = [pa.array([*values, None], kind) for kind in (a, b)]
     assert (hash_array(columns[0]) == hash_array(columns[1])).all()
     batches = [pa.record_batch([column], names=["k"]) for column in columns]
-    found = meeting(a, b).run_local({"a": [batches[0]], "b": [batches[1]]}, workers=workers)["met"][0]
+    found = meeting(a, b).run({"a": [batches[0]], "b": [batches[1]]}, workers=workers)["met"][0]
     # Instants of two zones are shown in two ways, so text says nothing of where they are.
     wanted = 1 if pa.types.is_timestamp(a) else len(values) + 1
     assert sum(found.column("both").to_pylist()) >= wanted
@@ -138,7 +138,7 @@ def test_keys_of_types_that_do_not_hash_alike_are_refused_where_they_would_meet(
 
 def test_the_keys_of_several_columns_are_compared_one_by_one() -> None:
     flow = ps.Dataflow("several")
-    one, other = flow.input("a", "k long, j long"), flow.input("b", "m long, n double")
+    one, other = flow.stream_input("a", "k long, j long"), flow.stream_input("b", "m long, n double")
     with pytest.raises(FlowError, match=r"exchanged by 'j' \(int64\), and input 'b' by 'n' \(double\)"):
         ps.operator("meets", Meets(), a=one.exchange("k", "j"), b=other.exchange("m", "n"))
     ps.operator("meets", Meets(), a=one.exchange("k", "j"), b=other.exchange("m"))  # not of one key
@@ -147,7 +147,7 @@ def test_the_keys_of_several_columns_are_compared_one_by_one() -> None:
 
 def test_an_exchange_before_a_loop_and_before_its_feedback_counts() -> None:
     flow = ps.Dataflow("loops")
-    longs, doubles = flow.input("a", "k long"), flow.input("b", "k double")
+    longs, doubles = flow.stream_input("a", "k long"), flow.stream_input("b", "k double")
     with longs.loop("round") as loop:
         again = loop.variable("k long")
         entered = loop.enter(doubles.exchange("k"))
@@ -161,7 +161,7 @@ def test_an_exchange_before_a_loop_and_before_its_feedback_counts() -> None:
 
 def test_a_variable_that_is_fed_with_itself_is_exchanged_by_nothing() -> None:
     flow = ps.Dataflow("itself")
-    longs = flow.input("a", "k long")
+    longs = flow.stream_input("a", "k long")
     with longs.loop("round") as loop:
         again = loop.variable("k long")
         ps.operator("meets", Meets(), a=again, b=loop.enter(longs).exchange("k"))
@@ -170,8 +170,8 @@ def test_a_variable_that_is_fed_with_itself_is_exchanged_by_nothing() -> None:
 
 def test_a_concat_takes_one_type_only() -> None:
     flow = ps.Dataflow("concat")
-    with pytest.raises(ps.PointstampError, match="both need the same schema"):
-        flow.input("a", "k long").concat(flow.input("b", "k double"))
+    with pytest.raises(ps.errors.PointstampError, match="both need the same schema"):
+        flow.stream_input("a", "k long").union(flow.stream_input("b", "k double"))
 
 
 # Values of one type.
@@ -179,7 +179,7 @@ def test_a_concat_takes_one_type_only() -> None:
 
 def numbers_flow() -> ps.Dataflow:
     flow = ps.Dataflow("values")
-    flow.output("counts", flow.input("rows", "k double").count("k"))
+    flow.output("counts", flow.stream_input("rows", "k double").count("k"))
     return flow
 
 
@@ -187,7 +187,7 @@ def numbers_flow() -> ps.Dataflow:
 def test_zeros_of_both_signs_are_one_key_and_so_are_all_nans(workers: int) -> None:
     odd_nan = np.array([0x7FF8000000000123, 0xFFF8000000000000], np.uint64).view(np.float64)
     values = pa.array(np.concatenate([[0.0, -0.0, np.nan, 1.5, 1.5], odd_nan]))
-    found = numbers_flow().run_local(rows=[pa.record_batch([values], names=["k"])], workers=workers)
+    found = numbers_flow().run(rows=[pa.record_batch([values], names=["k"])], workers=workers)
     counts = found["counts"][0].to_pylist()
     assert sorted(row["count"] for row in counts) == [2, 2, 3]
     assert {row["count"] for row in counts if row["k"] == 0} == {2}
@@ -196,11 +196,11 @@ def test_zeros_of_both_signs_are_one_key_and_so_are_all_nans(workers: int) -> No
 @pytest.mark.parametrize("workers", [1, 3])
 def test_encodings_of_a_batch_do_not_matter_to_a_declared_string(workers: int) -> None:
     flow = ps.Dataflow("encodings")
-    flow.output("counts", flow.input("rows", "k string").count("k"))
+    flow.output("counts", flow.stream_input("rows", "k string").count("k"))
     plain = pa.array(WORDS)
     encoded = [plain, plain.cast(pa.large_string()), plain.dictionary_encode(), plain.cast(pa.string_view())]
-    found = flow.run_local(rows=[pa.table({"k": pa.chunked_array([plain] * 2)})], workers=workers)
+    found = flow.run(rows=[pa.table({"k": pa.chunked_array([plain] * 2)})], workers=workers)
     assert set(found["counts"][0].column("count").to_pylist()) == {2}
     epochs = [pa.table({"k": column}) for column in encoded]
-    by_epoch = flow.run_local(rows=epochs, workers=workers)["counts"]
+    by_epoch = flow.run(rows=epochs, workers=workers)["counts"]
     assert [sorted(by_epoch[e].column("k").to_pylist()) for e in range(4)] == [sorted(WORDS)] * 4

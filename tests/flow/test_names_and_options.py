@@ -15,19 +15,20 @@ import pytest
 
 import pointstamp as ps
 from pointstamp.errors import FlowError
-from pointstamp.sinks.reading import read_published
+from pointstamp.sinks.reading import read_changes
+from support.options import with_options
 
 PEOPLE = [{"city": "a", "name": "x", "running": 3}, {"city": "a", "name": "y", "running": 5}]
 
 
 def people(flow: ps.Dataflow | None = None) -> ps.Stream:
-    return (flow or ps.Dataflow("people")).input("people", "city string, name string, running long")
+    return (flow or ps.Dataflow("people")).stream_input("people", "city string, name string, running long")
 
 
 def result_of(make: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - from a stream to a stream
     flow = ps.Dataflow("people")
     flow.output("out", make(people(flow)))
-    rows: list[dict[str, Any]] = flow.run_local(people=[PEOPLE])["out"][0].to_pylist()
+    rows: list[dict[str, Any]] = flow.run(people=[PEOPLE])["out"][0].to_pylist()
     return rows
 
 
@@ -38,24 +39,24 @@ def result_of(make: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - from a strea
 def test_a_column_may_be_named_as_an_option(option: str) -> None:
     best = ps.max(option)
     value = {"name": "y", "running": 5}[option]
-    assert result_of(lambda rows: rows.reduce("city", **{option: best})) == [{"city": "a", option: value}]
-    in_mapping = result_of(lambda rows: rows.reduce("city", aggregates={option: best}))
+    assert result_of(lambda rows: rows.group_by("city").agg(**{option: best})) == [
+        {"city": "a", option: value}
+    ]
+    in_mapping = result_of(lambda rows: rows.group_by("city").agg({option: best}))
     assert in_mapping == [{"city": "a", option: value}]
 
 
 def test_a_column_and_the_option_of_its_name_can_both_be_given() -> None:
     rows = people()
-    kept = rows.reduce(
-        "city", aggregates={"name": ps.max("name"), "running": ps.sum("running")}, running=True
-    )
+    kept = rows.group_by("city", running=True).agg({"name": ps.max("name"), "running": ps.sum("running")})
     assert kept.schema.names == ["city", "name", "running"]
-    named = rows.reduce("city", aggregates={"name": ps.max("name")}, name="latest")
+    named = rows.group_by("city").agg({"name": ps.max("name")}).named("latest")
     assert str(named) == "stream 'latest'"
     assert named.schema.names == ["city", "name"]
 
 
 def test_a_column_may_be_named_aggregates() -> None:
-    columns = people().reduce("city", aggregates=ps.count(), name=ps.max("name")).schema.names
+    columns = people().group_by("city").agg(aggregates=ps.count(), name=ps.max("name")).schema.names
     assert sorted(columns) == ["aggregates", "city", "name"]
 
 
@@ -79,7 +80,7 @@ def test_an_accumulator_of_ones_own_is_an_aggregate_under_every_name() -> None:
         def result(self, state: Any) -> Any:  # noqa: ANN401
             return state["longest"]
 
-    assert result_of(lambda rows: rows.reduce("city", name=Longest())) == [{"city": "a", "name": 1}]
+    assert result_of(lambda rows: rows.group_by("city").agg(name=Longest())) == [{"city": "a", "name": 1}]
 
 
 @pytest.mark.parametrize(
@@ -87,24 +88,33 @@ def test_an_accumulator_of_ones_own_is_an_aggregate_under_every_name() -> None:
     [
         ({"total": "amount"}, "'total' must be an aggregate, such as .* but is 'amount' of type str"),
         ({"totals": 3}, "'totals' must be an aggregate, .* but is 3 of type int"),
-        ({"name": 3}, "name= must be a string, or an aggregate for a column 'name', but is 3"),
-        ({"running": "yes"}, "running= must be True or False, or an aggregate for a column 'running', but"),
-        ({"aggregates": ["a"]}, "aggregates= must be a mapping from names to aggregates, .* but is"),
-        ({"aggregates": {"a": ps.count()}, "a": ps.count()}, "was given the aggregate 'a' twice"),
-        ({"aggregates": {3: ps.count()}}, "the name of a column must be a string, but is 3"),
+        ({"running": True}, "'running' must be an aggregate, .* but is True of type bool"),
     ],
 )
 def test_what_is_neither_an_aggregate_nor_an_option_is_refused_in_words(given: Any, words: str) -> None:  # noqa: ANN401
     with pytest.raises(FlowError, match=words):
-        people().reduce("city", **given)
+        people().group_by("city").agg(**given)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "words"),
+    [
+        (["a"], r"agg\(\) takes aggregates by name, got \['a'\] of type list"),
+        ({"a": ps.count()}, "was given the aggregate 'a' twice"),
+        ({3: ps.count()}, "the name of a column must be a string, but is 3"),
+    ],
+)
+def test_a_mapping_of_aggregates_is_checked(mapping: Any, words: str) -> None:  # noqa: ANN401
+    with pytest.raises(FlowError, match=words):
+        people().group_by("city").agg(mapping, a=ps.count())
 
 
 def test_count_refuses_options_that_are_none() -> None:
     rows: Any = people()
     with pytest.raises(FlowError, match="running= must be True or False"):
-        rows.count("city", running="yes")
+        rows.group_by("city", running="yes").count()
     with pytest.raises(FlowError, match="running= must be True or False, but is max"):
-        rows.count("city", running=ps.max("running"))
+        rows.group_by("city", running=ps.max("running")).count()
 
 
 # Inputs of an operator.
@@ -113,7 +123,7 @@ def test_count_refuses_options_that_are_none() -> None:
 class First:
     outputs = "city string, name string, running long"
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         context.send(batch)
         seen.append(input)
 
@@ -150,7 +160,7 @@ def test_an_input_of_an_operator_that_is_no_stream_or_comes_twice_is_refused() -
 def named(*names: str) -> ps.Dataflow:
     flow = ps.Dataflow("named")
     for name in names:
-        flow.output(name, flow.input(name, "x long"))
+        flow.output(name, flow.stream_input(name, "x long"))
     return flow
 
 
@@ -161,39 +171,40 @@ OPTIONS = ["workers", "processes", "epoch", "control", "progress", "on_epoch", "
 @pytest.mark.parametrize("name", OPTIONS)
 def test_an_input_that_is_named_as_an_option_is_given_in_the_mapping(name: str) -> None:
     flow = named(name)
-    assert flow.run_local({name: DATA})[name][0].to_pylist() == [{"x": 1}]
+    assert flow.run({name: DATA})[name][0].to_pylist() == [{"x": 1}]
 
 
 @pytest.mark.parametrize("name", ["workers", "processes", "epoch", "control", "progress", "checkpoint"])
 def test_an_input_that_is_given_as_an_option_is_refused_with_the_way_to_give_it(name: str) -> None:
-    words = f"flow 'named' has an input '{name}', and '{name}' is also an option of run_local... Give"
+    words = f"flow 'named' has an input '{name}', and '{name}' is also an option of run... Give"
     given: Any = {name: DATA}
     with pytest.raises(FlowError, match=words):
-        named(name).run_local(**given)
+        named(name).run(**given)
 
 
-def test_inputs_that_are_no_mapping_or_come_twice_are_refused() -> None:
+def test_one_input_takes_its_value_and_inputs_that_have_no_name_or_come_twice_are_rejected() -> None:
     flow = named("rows")
-    with pytest.raises(FlowError, match=r"takes inputs by name, got list"):
-        flow.run_local(DATA)  # type: ignore[arg-type]
+    assert flow.run(DATA)["rows"][0] == flow.run(rows=DATA)["rows"][0]
+    with pytest.raises(FlowError, match=r"has 2 inputs, and run\(\) was given a list without a name"):
+        named("rows", "others").run(DATA)
     with pytest.raises(FlowError, match="got the input 'rows' twice"):
-        flow.run_local({"rows": DATA}, rows=DATA)
+        flow.run({"rows": DATA}, rows=DATA)
 
 
 @pytest.mark.parametrize("name", ["output", "checkpoint", "workers", "verify"])
 def test_a_query_has_a_way_for_inputs_that_are_named_as_options(name: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {"checkpoint": tmp_path / "checkpoint", "output": tmp_path / "out"}
-    query = named(name).start_local({name: DATA}, **options)
-    assert query.awaitTermination(60)
-    rows = ps.read_published(tmp_path / "out", name)
+    query = named(name).start({name: DATA}, **with_options(options))
+    assert query.await_termination(60)
+    rows = ps.read_changes(tmp_path / "out", name)
     assert isinstance(rows, pa.Table)
     assert rows.column("x").to_pylist() == [1]
 
 
 def test_a_query_without_an_input_that_is_named_as_an_option_says_how_to_give_it(tmp_path: Path) -> None:
-    words = "has an input 'workers', and 'workers' is also an option of start_local"
+    words = "has an input 'workers', and 'workers' is also an option of start"
     with pytest.raises(FlowError, match=words):
-        named("workers").start_local(checkpoint=tmp_path / "checkpoint", output=tmp_path / "out", workers=2)
+        named("workers").start(checkpoint=tmp_path / "checkpoint", output=tmp_path / "out", workers=2)
 
 
 # Names that no folder could have.
@@ -212,22 +223,22 @@ def test_a_query_without_an_input_that_is_named_as_an_option_says_how_to_give_it
 )
 def test_a_name_that_no_folder_could_have_is_rejected_when_the_flow_is_written(name: Any, said: str) -> None:  # noqa: ANN401
     flow = ps.Dataflow("named")
-    rows = flow.input("rows", "x long")
+    rows = flow.stream_input("rows", "x long")
     with pytest.raises(FlowError, match=said):
         flow.output(name, rows)
     with pytest.raises(FlowError, match=said.replace("an output", "an input")):
-        flow.input(name, "x long")
+        flow.stream_input(name, "x long")
 
 
 @pytest.mark.parametrize("name", ["..", "a/../b", "/etc/x", "_hidden", ".", " ", "a\nb", "x" * 200])
 def test_a_name_with_any_characters_is_a_folder_inside_the_output(name: str, tmp_path: Path) -> None:
     flow = ps.Dataflow("named")
-    flow.output(name, flow.input("rows", "x long"))
-    query = flow.start_local(
+    flow.output(name, flow.stream_input("rows", "x long"))
+    query = flow.start(
         rows=pa.table({"x": [1]}), checkpoint=tmp_path / "inside" / "c", output=tmp_path / "inside" / "o"
     )
-    query.processAllAvailable(60)
+    query.process_all_available(60)
     query.stop()
-    assert read_published(tmp_path / "inside" / "o", name)["x"].to_pylist() == [1]
+    assert read_changes(tmp_path / "inside" / "o", name)["x"].to_pylist() == [1]
     assert [each.name for each in tmp_path.iterdir()] == ["inside"]
     assert sorted(each.name for each in (tmp_path / "inside").iterdir()) == ["c", "o"]

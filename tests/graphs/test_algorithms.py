@@ -55,12 +55,12 @@ def test_ids_without_numbers_go_round_in_tables() -> None:
 
 def test_landmarks_of_a_table_may_come_and_go() -> None:
     flow = ps.Dataflow("landmarks")
-    graph = graphs.Graph(flow.input("edges", "src string, dst string"))
-    towers = flow.input("towers", "id string, w long").running(weight="w")
+    graph = graphs.Graph(flow.stream_input("edges", "src string, dst string"))
+    towers = flow.table("towers", "id string, w long", weight="w")
     flow.output("paths", graphs.shortest_paths(graph, towers))
     edges = [{"src": "a", "dst": "b"}, {"src": "b", "dst": "c"}]
     stands = [[{"id": "c", "w": 1}], [{"id": "c", "w": -1}, {"id": "b", "w": 1}]]
-    results = flow.run_local(edges=[edges], towers=stands)
+    results = flow.run(edges=[edges], towers=stands)
     found = [{tuple(r.values()) for r in results.table("paths", as_of=e).to_pylist()} for e in (0, 1)]
     assert found == [{("a", "c", 2), ("b", "c", 1), ("c", "c", 0)}, {("a", "b", 1), ("b", "b", 0)}]
 
@@ -106,7 +106,7 @@ def large_history(seed: int, *, vertices: int, edges: int, epochs: int, changed:
 @pytest.mark.parametrize(("workers", "density"), [(1, 3), (3, 1)])
 def test_every_epoch_of_a_large_graph_passes_the_rules_of_graphalytics(workers: int, density: int) -> None:
     history = large_history(density, vertices=800, edges=800 * density, epochs=3, changed=40)
-    results = graph_flow(list(RULES)).run_local(inputs_of(history), workers=workers)
+    results = graph_flow(list(RULES)).run(inputs_of(history), workers=workers)
     for epoch, whole in enumerate(wholes(history, directed=True)):
         for name, check in RULES.items():
             rows = (tuple(row.values()) for row in results.table(name, as_of=epoch).to_pylist())
@@ -133,14 +133,16 @@ def test_a_chain_that_is_cut_and_mended_is_followed_to_its_end(workers: int) -> 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_components_of_a_graph_that_only_grows_are_joined_by_union_find(workers: int) -> None:
     flow = ps.Dataflow("grows")
-    graph = graphs.Graph(flow.input("edges", "src long, dst long"), flow.input("vertices", "id long"))
+    graph = graphs.Graph(
+        flow.stream_input("edges", "src long, dst long"), flow.stream_input("vertices", "id long")
+    )
     flow.output("wcc", graphs.wcc(graph))
     assert "wcc by union-find" in flow.describe()
     assert "wcc by union-find" not in graph_flow(["wcc"]).describe()
     chance = random.Random(workers)
     epochs = [[(chance.randrange(30), chance.randrange(30), 1) for _ in range(6)] for _ in range(5)]
     history = [Epoch([(edge, 1) for edge in edges], [(chance.randrange(40), 1)]) for edges in epochs]
-    results = flow.run_local(inputs_of(history), workers=workers)  # an input takes the columns that it has
+    results = flow.run(inputs_of(history), workers=workers)  # an input takes the columns that it has
     for epoch, whole in enumerate(wholes(history, directed=True)):
         found = {tuple(row.values()) for row in results.table("wcc", as_of=epoch).to_pylist()}
         assert found == ORACLES["wcc"](whole)
@@ -149,7 +151,7 @@ def test_components_of_a_graph_that_only_grows_are_joined_by_union_find(workers:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_forest_of_floats_says_their_weights_as_they_came(workers: int) -> None:
     flow = ps.Dataflow("floats")
-    edges = flow.input("edges", "src long, dst long, km float, w long").running(weight="w")
+    edges = flow.table("edges", "src long, dst long, km float, w long", weight="w")
     flow.output("forest", graphs.minimum_spanning_forest(graphs.Graph(edges, weight="km")))
     built = [
         (3, 2, -0.5, 1),
@@ -161,7 +163,7 @@ def test_a_forest_of_floats_says_their_weights_as_they_came(workers: int) -> Non
     ]
     closed = [(3, 2, -0.5, -1), (1, 2, 0.25, -2)]
     epochs = [[dict(zip(("src", "dst", "km", "w"), row, strict=True)) for row in e] for e in (built, closed)]
-    results = flow.run_local(edges=epochs, workers=workers)
+    results = flow.run(edges=epochs, workers=workers)
     found = [{tuple(r.values()) for r in results.table("forest", as_of=e).to_pylist()} for e in (0, 1)]
     assert found == [{(2, 3, -0.5), (1, 2, 0.25)}, {(1, 2, 0.25), (1, 3, 0.5)}]
 
@@ -170,7 +172,7 @@ def test_a_forest_of_floats_says_their_weights_as_they_came(workers: int) -> Non
 
 
 def edges_of(flow: ps.Dataflow, schema: str = "src long, dst long, km long") -> ps.Table:
-    return flow.input("edges", schema).running()
+    return flow.table("edges", schema)
 
 
 def test_a_negative_weight_is_refused_with_its_edge() -> None:
@@ -178,7 +180,7 @@ def test_a_negative_weight_is_refused_with_its_edge() -> None:
     graph = graphs.Graph(edges_of(flow), weight="km")
     flow.output("distances", graphs.sssp(graph, 1))
     with pytest.raises(FlowError, match=r"weights must be 0 or more, but the edge from 2 to 3 has -1"):
-        flow.run_local(edges=[[{"src": 1, "dst": 2, "km": 0}, {"src": 2, "dst": 3, "km": -1}]])
+        flow.run(edges=[[{"src": 1, "dst": 2, "km": 0}, {"src": 2, "dst": 3, "km": -1}]])
 
 
 @pytest.mark.parametrize("weight", [-1.0, None])
@@ -187,14 +189,14 @@ def test_a_weight_is_refused_with_the_names_of_its_edge(weight: float | None) ->
     graph = graphs.Graph(edges_of(flow, "src string, dst string, km double"), weight="km")
     flow.output("distances", graphs.shortest_paths(graph, "a", weighted=True))
     with pytest.raises(FlowError, match=r"the edge from 'b' to 'c' has (-1.0|None)"):
-        flow.run_local(edges=[[{"src": "b", "dst": "c", "km": weight}]])
+        flow.run(edges=[[{"src": "b", "dst": "c", "km": weight}]])
 
 
 def test_an_edge_without_an_end_is_refused() -> None:
     flow = ps.Dataflow("open")
     flow.output("levels", graphs.bfs(graphs.Graph(edges_of(flow)), 1))
     with pytest.raises(SchemaError, match="'dst' must name a vertex in every row"):
-        flow.run_local(edges=[[{"src": 1, "dst": None, "km": 0}]])
+        flow.run(edges=[[{"src": 1, "dst": None, "km": 0}]])
 
 
 @pytest.mark.parametrize("weight", [None, float("nan")])
@@ -205,7 +207,7 @@ def test_a_forest_refuses_an_edge_without_a_weight(weight: float | None) -> None
     with pytest.raises(
         FlowError, match=r"every edge needs a weight, but the edge between 2 and 3 has (None|nan)"
     ):
-        flow.run_local(edges=[[{"src": 1, "dst": 2, "km": 0.5}, {"src": 3, "dst": 2, "km": weight}]])
+        flow.run(edges=[[{"src": 1, "dst": 2, "km": 0.5}, {"src": 3, "dst": 2, "km": weight}]])
 
 
 def test_what_needs_weights_says_so() -> None:
@@ -230,12 +232,12 @@ def test_columns_that_are_no_graph_are_refused_by_name() -> None:
 
 def test_a_vertex_keeps_its_properties_and_one_without_has_none() -> None:
     flow = ps.Dataflow("people")
-    knows = flow.input("knows", "from string, to string, since long")
-    people = flow.input("people", "name string, age long")
+    knows = flow.stream_input("knows", "from string, to string, since long")
+    people = flow.stream_input("people", "name string, age long")
     graph = graphs.Graph(knows, people, src="from", dst="to", id="name")
     flow.output("vertices", graph.vertices)
     flow.output("edges", graph.reversed().edges)
-    results = flow.run_local(
+    results = flow.run(
         knows=[[{"from": "ada", "to": "bob", "since": 1}]], people=[[{"name": "ada", "age": 7}]]
     )
     rows = sorted(results.table("vertices").to_pylist(), key=lambda row: row["id"])
@@ -245,8 +247,8 @@ def test_a_vertex_keeps_its_properties_and_one_without_has_none() -> None:
 
 @pytest.mark.parametrize("given", ["table", "stream", "text", "nothing"])
 def test_an_algorithm_that_is_given_no_graph_says_what_it_needs(given: str) -> None:
-    edges = ps.Dataflow("given").input("edges", "src long, dst long")
-    wrong: Any = {"table": edges.running(), "stream": edges, "text": "edges", "nothing": None}[given]
+    edges = ps.Dataflow("given").stream_input("edges", "src long, dst long")
+    wrong: Any = {"table": edges.to_table(), "stream": edges, "text": "edges", "nothing": None}[given]
     needed: dict[str, dict[str, Any]] = {
         "bfs": {"source": 1},
         "sssp": {"source": 1},
@@ -269,7 +271,7 @@ def test_an_algorithm_that_is_given_no_graph_says_what_it_needs(given: str) -> N
 
 @pytest.mark.parametrize("given", ["graph", "text"])
 def test_components_of_edges_that_are_given_something_else_name_the_edges_of_a_graph(given: str) -> None:
-    edges = ps.Dataflow("given").input("edges", "src long, dst long")
+    edges = ps.Dataflow("given").stream_input("edges", "src long, dst long")
     wrong: Any = graphs.Graph(edges) if given == "graph" else "edges"
     with pytest.raises(
         FlowError, match=r"needs a Stream or a Table of edges, got (Graph|str)\. .*graph\.edges"
@@ -279,7 +281,7 @@ def test_components_of_edges_that_are_given_something_else_name_the_edges_of_a_g
 
 def test_vertices_that_are_given_as_a_stream_are_refused_with_what_to_give() -> None:
     flow = ps.Dataflow("given")
-    graph = graphs.Graph(flow.input("edges", "src long, dst long"))
-    for wrong in (flow.input("starts", "id long"), graph):
+    graph = graphs.Graph(flow.stream_input("edges", "src long, dst long"))
+    for wrong in (flow.stream_input("starts", "id long"), graph):
         with pytest.raises(FlowError, match=r"vertices of .* got (Stream|Graph)\. Give"):
             graphs.bfs(graph, wrong)  # type: ignore[arg-type]

@@ -47,7 +47,7 @@ def test_communities_are_those_of_the_definition_after_every_epoch(
     flow = ps.Dataflow("communities")
     flow.output("communities", cdlp(graph_input(flow, directed=directed), rounds=rounds))
     changes = changing_edges(seed, EPOCHS, vertices=16, most=24)
-    results = flow.run_local(edges=edge_tables(changes), workers=workers)
+    results = flow.run(edges=edge_tables(changes), workers=workers)
     for epoch in range(EPOCHS):
         found = values_of(results.table("communities", as_of=epoch), "label")
         assert found == by_hand(edges_after(changes, epoch), rounds, directed=directed), epoch
@@ -80,7 +80,7 @@ def communities(edges: list[Edge], rounds: int, named: str = "{}") -> dict[Any, 
     flow = ps.Dataflow("communities")
     key = "long" if named == "{}" else "string"
     flow.output("communities", cdlp(graph_input(flow, key), rounds=rounds))
-    results = flow.run_local(edges=edge_tables([[(edge, 1) for edge in edges]], named))
+    results = flow.run(edges=edge_tables([[(edge, 1) for edge in edges]], named))
     return dict(values_of(results.table("communities"), "label"))
 
 
@@ -96,9 +96,9 @@ def test_ids_may_be_texts() -> None:
 def test_without_rounds_or_edges_everybody_keeps_the_own_label() -> None:
     assert communities([(1, 2)], 0) == {1: 1, 2: 2}
     flow = ps.Dataflow("communities")
-    vertices = flow.input("vertices", "id long").running()
+    vertices = flow.table("vertices", "id long")
     flow.output("communities", cdlp(graph_input(flow, vertices=vertices), rounds=2))
-    results = flow.run_local(edges=edge_tables([[((1, 2), 1)]]), vertices=[[{"id": 7}, {"id": 2}]])
+    results = flow.run(edges=edge_tables([[((1, 2), 1)]]), vertices=[[{"id": 7}, {"id": 2}]])
     assert values_of(results.table("communities"), "label") == {1: 1, 2: 2, 7: 7}
 
 

@@ -58,7 +58,7 @@ class Run:
 
     def __init__(self, workers: int, log: Any = None) -> None:  # noqa: ANN401 - any event log
         flow = Dataflow("components")
-        edges = flow.input("edges", "src long, dst long")
+        edges = flow.stream_input("edges", "src long, dst long")
         flow.output("components", connected_components(edges))
         self.results: dict[int, pa.Table] = {}
         self.run = LocalRun(flow.plan, workers, on_result=self._keep, log=log)
@@ -279,13 +279,13 @@ def test_a_single_worker_needs_no_round() -> None:
 
 def build(schema: str, **names: Any) -> Dataflow:  # noqa: ANN401 - keyword arguments of the function
     flow = Dataflow("components")
-    flow.output("components", connected_components(flow.input("edges", schema), **names))
+    flow.output("components", connected_components(flow.stream_input("edges", schema), **names))
     return flow
 
 
 def feed(flow: Dataflow, rows: dict[str, Any]) -> list[dict[str, int]]:
     found: list[dict[str, int]] = []
-    with flow.open_local(on_result=lambda name, epoch, table: found.extend(table.to_pylist())) as run:
+    with flow.open(on_result=lambda name, epoch, table: found.extend(table.to_pylist())) as run:
         run.input("edges").send(pa.RecordBatch.from_pydict(rows, schema=flow.plan.nodes[0].outputs[0].schema))
         run.input("edges").advance_to(1)
         run.settle()
@@ -340,7 +340,7 @@ def test_a_stream_without_whole_numbers_is_refused_where_the_flow_is_written(
 
 def test_components_inside_a_loop_are_refused() -> None:
     flow = Dataflow("nested")
-    edges = flow.input("edges", "src long, dst long")
+    edges = flow.stream_input("edges", "src long, dst long")
     loop = edges.loop("outer")
     with pytest.raises(FlowError, match=r"got a stream in loop 'outer'.*Leave the loop first"):
         connected_components(loop.enter(edges))

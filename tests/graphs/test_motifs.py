@@ -97,7 +97,7 @@ def test_a_motif_is_found_wherever_trying_everything_finds_it(motif: str) -> Non
     flow = ps.Dataflow("motifs")
     flow.output("found", find(graph_input(flow), motif))
     changes = changing_edges(3, 4, vertices=5, most=6)
-    results = flow.run_local(edges=edge_tables(changes), workers=1 + len(motif) % 3)
+    results = flow.run(edges=edge_tables(changes), workers=1 + len(motif) % 3)
     for epoch in range(4):
         found = _rows(motif, results.table("found", as_of=epoch).to_pylist())
         assert found == by_trying(motif, edges_after(changes, epoch)), epoch
@@ -106,21 +106,21 @@ def test_a_motif_is_found_wherever_trying_everything_finds_it(motif: str) -> Non
 def test_in_a_graph_without_directions_an_edge_leads_both_ways() -> None:
     flow = ps.Dataflow("motifs")
     flow.output("found", find(graph_input(flow, directed=False), "(a)-[]->(b)"))
-    results = flow.run_local(edges=edge_tables([[((1, 2), 1), ((3, 3), 1)]]))
+    results = flow.run(edges=edge_tables([[((1, 2), 1), ((3, 3), 1)]]))
     rows = results.table("found").to_pylist()
     assert sorted((row["a.id"], row["b.id"]) for row in rows) == [(1, 2), (2, 1), (3, 3)]
 
 
 def test_vertices_and_edges_come_with_their_properties_in_the_order_of_the_text() -> None:
     flow = ps.Dataflow("motifs")
-    edges = flow.input("edges", "id long, src string, dst string, since long").running()
-    people = flow.input("people", "id string, age long").running()
+    edges = flow.table("edges", "id long, src string, dst string, since long")
+    people = flow.table("people", "id string, age long")
     found = find(Graph(edges, people), "(a)-[e]->(b); (b)-[]->(c)")
     assert found.schema.names == [
         *("a.id", "a.age", "e.id", "e.src", "e.dst", "e.since", "b.id", "b.age", "c.id", "c.age")
     ]
     flow.output("old", found.filter(ps.col("b.age") > 30).select("a.id", "e.since", "c.age"))
-    results = flow.run_local(
+    results = flow.run(
         edges=[
             [
                 {"id": 1, "src": "x", "dst": "y", "since": 7},

@@ -24,15 +24,15 @@ def run(folder: Path, name: str, epochs: int) -> None:
             pa.table({"src": [epoch], "dst": [epoch + 1], "w": [1]}), folder / "edges" / f"{epoch}.parquet"
         )
     flow = ps.Dataflow(name)
-    edges = flow.input("edges", "src long, dst long, w long").running(weight="w")
+    edges = flow.table("edges", "src long, dst long, w long", weight="w")
     flow.output(name, ALGORITHMS[name](graphs.Graph(edges), []))
-    query = flow.start_local(
-        edges=ps.files(str(folder / "edges")),
+    query = flow.start(
+        edges=ps.io.files(str(folder / "edges")),
         checkpoint=str(folder / "checkpoint"),
         output=str(folder / "out"),
         available_now=True,
     )
-    query.awaitTermination(60)
+    query.await_termination(60)
 
 
 @pytest.mark.parametrize(("name", "logic"), [("scc", Gathered), ("wcc", Search)])
@@ -41,7 +41,7 @@ def test_another_layout_of_what_was_saved_is_told_with_what_to_do(
 ) -> None:
     save = logic.save
 
-    def save_otherwise(self: object, *, changes_only: bool) -> Mapping[str, ps.Piece]:
+    def save_otherwise(self: object, *, changes_only: bool) -> Mapping[str, ps.ports.Piece]:
         pieces = save(self, changes_only=changes_only)
         return {f"former {which}": piece for which, piece in pieces.items()}
 

@@ -52,7 +52,7 @@ def ranks_of(seed: int, workers: int, key: str = "long", **options: Any) -> ps.R
     flow = ps.Dataflow("ranks")
     flow.output("ranks", pagerank(graph_input(flow, key), **options))
     tables = edge_tables(changing_edges(seed, EPOCHS), "{}" if key == "long" else "v{:03}")
-    return flow.run_local(edges=tables, workers=workers)
+    return flow.run(edges=tables, workers=workers)
 
 
 def check_near(found: dict[Any, float], wanted: dict[Any, float], tolerance: float) -> None:
@@ -100,7 +100,7 @@ def test_scaled_ranks_are_those_of_networkx_and_of_igraph(sums_to: Any) -> None:
 @pytest.mark.parametrize("workers", [1, 3])
 def test_ranks_seen_from_some_vertices_are_those_of_networkx(workers: int) -> None:
     flow = ps.Dataflow("ranks")
-    sources = flow.input("sources", "id long, w long").running(weight="w")
+    sources = flow.table("sources", "id long, w long", weight="w")
     ranks = personalised_pagerank(graph_input(flow), sources, tolerance=1e-8)
     flow.output("ranks", ranks)
     changes = changing_edges(8, EPOCHS)
@@ -112,7 +112,7 @@ def test_ranks_seen_from_some_vertices_are_those_of_networkx(workers: int) -> No
         )
         for m in moves
     ]
-    results = flow.run_local(edges=edge_tables(changes), sources=tables, workers=workers)
+    results = flow.run(edges=edge_tables(changes), sources=tables, workers=workers)
     compared = 0
     for epoch in range(EPOCHS):
         edges = edges_after(changes, epoch)
@@ -144,7 +144,7 @@ def test_ranks_go_on_from_what_was_saved_on_any_workers(route: tuple[int, int, i
     flow = ps.Dataflow("ranks")
     flow.output("ranks", pagerank(graph_input(flow), sums_to=None, tolerance=0.05))
     tables = edge_tables(changing_edges(11, 9, vertices=30, most=40))
-    wanted = flow.run_local(edges=tables)
+    wanted = flow.run(edges=tables)
     with Journey(flow.plan, route[0]) as run:
         for epoch, table in enumerate(tables):
             run.next_epoch({"edges": table.to_batches()})
@@ -182,7 +182,7 @@ def test_a_change_is_told_where_it_matters() -> None:
     flow = ps.Dataflow("ranks")
     flow.output("ranks", pagerank(graph_input(flow), sums_to=None, tolerance=1e-3))
     chains = [((10 * chain + at, 10 * chain + at + 1), 1) for chain in range(200) for at in range(9)]
-    results = flow.run_local(edges=edge_tables([chains, [((0, 1), -1)]]), workers=2)["ranks"]
+    results = flow.run(edges=edge_tables([chains, [((0, 1), -1)]]), workers=2)["ranks"]
     assert results[0].num_rows == 2000
     # The chain behind 1 has less, and 0 is gone.
     assert {row["id"] for row in results[1].to_pylist()} == set(range(10))
@@ -190,9 +190,9 @@ def test_a_change_is_told_where_it_matters() -> None:
 
 def test_a_vertex_that_was_given_has_a_rank_without_edges() -> None:
     flow = ps.Dataflow("ranks")
-    vertices = flow.input("vertices", "id long").running()
+    vertices = flow.table("vertices", "id long")
     flow.output("ranks", pagerank(graph_input(flow, vertices=vertices)))
-    results = flow.run_local(edges=edge_tables([[]]), vertices=[pa.table({"id": [1, 2, 3, 4]})])
+    results = flow.run(edges=edge_tables([[]]), vertices=[pa.table({"id": [1, 2, 3, 4]})])
     assert values_of(results.table("ranks"), "rank") == dict.fromkeys([1, 2, 3, 4], 0.25)
 
 
@@ -223,5 +223,7 @@ def test_a_rank_that_cannot_be_counted_is_refused() -> None:
     flow = ps.Dataflow("ranks")
     flow.output("ranks", pagerank(graph_input(flow), tolerance=1e-9))
     star = [((number, 0), 1) for number in range(1, 6000)]
-    with pytest.raises(ps.PointstampError, match=r"exceeds 4096 times the reset.*Give a larger tolerance"):
-        flow.run_local(edges=edge_tables([star]))
+    with pytest.raises(
+        ps.errors.PointstampError, match=r"exceeds 4096 times the reset.*Give a larger tolerance"
+    ):
+        flow.run(edges=edge_tables([star]))

@@ -25,7 +25,7 @@ FAR = 1_000
 
 def test_what_is_sent_to_both_ends_is_added_up_after_every_epoch() -> None:
     flow = ps.Dataflow("messages")
-    people = flow.input("people", "id long, age long").running()
+    people = flow.table("people", "id long, age long")
     graph = graph_input(flow, vertices=people)
     told = aggregate_messages(
         graph, to_src=ps.col("dst_age"), to_dst=ps.col("src_age"), total=ps.sum("msg"), most=ps.max("msg")
@@ -33,7 +33,7 @@ def test_what_is_sent_to_both_ends_is_added_up_after_every_epoch() -> None:
     flow.output("told", told)
     changes = changing_edges(1, EPOCHS)
     ages = [{"id": vertex, "age": vertex * vertex} for vertex in range(12)]
-    results = flow.run_local(edges=edge_tables(changes), people=[ages], workers=2)
+    results = flow.run(edges=edge_tables(changes), people=[ages], workers=2)
     for epoch in range(EPOCHS):
         came: dict[Any, list[int]] = defaultdict(list)
         for src, dst in edges_after(changes, epoch):
@@ -46,22 +46,23 @@ def test_what_is_sent_to_both_ends_is_added_up_after_every_epoch() -> None:
 
 def test_a_message_may_have_several_columns_and_use_the_edge() -> None:
     flow = ps.Dataflow("messages")
-    graph = Graph(flow.input("roads", "src string, dst string, km double"))
+    graph = Graph(flow.stream_input("roads", "src string, dst string, km double"))
     message = {"km": ps.col("km"), "from": ps.col("src")}
     flow.output("told", aggregate_messages(graph, to_dst=message, nearest=ps.min_by("from", "km")))
     rows = [{"src": "a", "dst": "c", "km": 2.5}, {"src": "b", "dst": "c", "km": 1.0}]
-    assert values_of(flow.run_local(roads=[rows]).table("told"), "nearest") == {"c": "b"}
+    assert values_of(flow.run(roads=[rows]).table("told"), "nearest") == {"c": "b"}
 
 
 def test_a_triplet_has_the_properties_of_both_ends() -> None:
     flow = ps.Dataflow("triplets")
     graph = Graph(
-        flow.input("edges", "src long, dst long, kind string"), flow.input("people", "id long, name string")
+        flow.stream_input("edges", "src long, dst long, kind string"),
+        flow.stream_input("people", "id long, name string"),
     )
     flow.output("triplets", triplets(graph))
-    rows = flow.run_local(
-        edges=[[{"src": 1, "dst": 2, "kind": "x"}]], people=[[{"id": 1, "name": "ada"}]]
-    ).table("triplets")
+    rows = flow.run(edges=[[{"src": 1, "dst": 2, "kind": "x"}]], people=[[{"id": 1, "name": "ada"}]]).table(
+        "triplets"
+    )
     assert rows.to_pylist() == [{"src": 1, "dst": 2, "kind": "x", "src_name": "ada", "dst_name": None}]
 
 
@@ -82,7 +83,7 @@ def test_distances_by_a_vertex_program_are_those_of_networkx_with_deletions(work
     flow = ps.Dataflow("hops")
     flow.output("hops", hops(graph_input(flow)))
     changes = changing_edges(6, EPOCHS)
-    results = flow.run_local(edges=edge_tables(changes), workers=workers)
+    results = flow.run(edges=edge_tables(changes), workers=workers)
     for epoch in range(EPOCHS):
         graph = nx.DiGraph(edges_after(changes, epoch))
         reached = nx.single_source_shortest_path_length(graph, 0) if 0 in graph else {}
@@ -122,7 +123,7 @@ def test_a_function_of_batches_goes_so_many_rounds() -> None:
     )
     flow.output("ranks", ranks)
     changes = changing_edges(2, EPOCHS)
-    results = flow.run_local(edges=edge_tables(changes), workers=2)
+    results = flow.run(edges=edge_tables(changes), workers=2)
     for epoch in range(EPOCHS):
         wanted = brin_and_page(edges_after(changes, epoch), 3)
         assert values_of(results.table("ranks", as_of=epoch), "rank") == pytest.approx(wanted)
@@ -139,8 +140,8 @@ def test_a_program_that_never_ends_is_an_error_that_shows_its_last_rounds() -> N
         max_rounds=5,
     )
     flow.output("n", endless)
-    with pytest.raises(ps.PointstampError, match="'pregel' has not converged in 5 rounds"):
-        flow.run_local(edges=edge_tables([[((1, 2), 1)]]))
+    with pytest.raises(ps.errors.PointstampError, match="'pregel' has not converged in 5 rounds"):
+        flow.run(edges=edge_tables([[((1, 2), 1)]]))
 
 
 @pytest.mark.parametrize(
@@ -168,7 +169,7 @@ def test_what_is_no_program_is_refused_when_the_flow_is_written(options: dict[st
 
 def test_a_property_that_would_have_two_meanings_is_refused() -> None:
     flow = ps.Dataflow("messages")
-    edges = flow.input("edges", "src long, dst long, src_age long")
-    people = flow.input("people", "id long, age long")
+    edges = flow.stream_input("edges", "src long, dst long, src_age long")
+    people = flow.stream_input("people", "id long, age long")
     with pytest.raises(FlowError, match="a triplet has 'src_age' twice"):
         triplets(Graph(edges, people))

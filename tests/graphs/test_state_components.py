@@ -41,7 +41,7 @@ def oracle(edges: Edges) -> Labels:
 
 def journey(workers: int) -> Journey:
     flow = Dataflow("components")
-    edges = flow.input("edges", "src long, dst long")
+    edges = flow.stream_input("edges", "src long, dst long")
     flow.output("components", connected_components(edges))
     return Journey(flow.plan, workers)
 

@@ -92,7 +92,7 @@ def test_a_story_finds_the_mistake(mutant: Mutant, monkeypatch: pytest.MonkeyPat
                 route=mutant.route,
                 seed=seed,
             )
-        except (AssertionError, ps.PointstampError):
+        except (AssertionError, ps.errors.PointstampError):
             return
     pytest.fail("no story has found it")
 
@@ -135,10 +135,10 @@ def test_what_is_saved_of_a_small_change_is_small(key: str) -> None:
 
 def distances(kind: str, *edges: tuple[int, int, float]) -> dict[int, float]:
     flow = ps.Dataflow("far")
-    graph = graphs.Graph(flow.input("edges", f"src long, dst long, km {kind}").running(), weight="km")
+    graph = graphs.Graph(flow.table("edges", f"src long, dst long, km {kind}"), weight="km")
     flow.output("found", graphs.sssp(graph, 1))
     rows = [{"src": src, "dst": dst, "km": km} for src, dst, km in edges]
-    return {row["id"]: row["distance"] for row in flow.run_local(edges=[rows]).table("found").to_pylist()}
+    return {row["id"]: row["distance"] for row in flow.run(edges=[rows]).table("found").to_pylist()}
 
 
 def test_a_distance_may_be_the_greatest_of_its_type() -> None:

@@ -42,6 +42,7 @@ from pointstamp.journal.shape import check_shape, operator_shape, shape_of
 from pointstamp.operators.spec import spec_of
 from pointstamp.plan import canonical
 from pointstamp.plan.canonical import attributes
+from pointstamp.reduce.over import Windowed
 from pointstamp.topology.ports import OperatorIndex, SourcePort
 from support.edits import (
     GRAPHS,
@@ -49,6 +50,7 @@ from support.edits import (
     ROWS,
     STREAMS,
     TABLES,
+    WINDOWS,
     Case,
     parameters_of,
     verbs_of,
@@ -56,7 +58,7 @@ from support.edits import (
 )
 from tables.test_shown import all_operations
 
-CASES = {"Stream": STREAMS, "Table": TABLES, "graphs": GRAPHS}
+CASES = {"Stream": STREAMS, "Table": TABLES, "graphs": GRAPHS, "windows": WINDOWS}
 
 
 def is_rejected(before: Plan, now: Plan, *, accept: bool = False) -> bool:
@@ -76,6 +78,11 @@ def test_every_parameter_of_every_verb_has_an_edit(kind: type) -> None:
     assert sorted(verbs_of(kind)) == sorted(cases)
     for verb, case in cases.items():
         assert sorted({*parameters_of(getattr(kind, verb))} - {"name"}) == sorted(case.edits), verb
+
+
+def test_every_parameter_of_a_window_has_an_edit() -> None:
+    for verb, case in WINDOWS.items():
+        assert sorted(parameters_of(Windowed.over)) == sorted(case.edits), verb
 
 
 def test_every_parameter_of_every_graph_algorithm_has_an_edit() -> None:
@@ -102,7 +109,7 @@ def outputs_of(flow: ps.Dataflow) -> dict[str, list[Any]]:
         for name, rows in ROWS.items()
     }
     try:
-        results = flow.run_local(data)
+        results = flow.run(data)
     except PointstampError as error:  # rows that a verb rejects: the other flow must do so, too
         return {"raised": [type(error)]}
     return {
@@ -120,7 +127,7 @@ def edits_of(verbs: Mapping[str, Case], kind: type | None) -> Iterator[tuple[str
             yield verb, parameter, case, calling
 
 
-@pytest.mark.parametrize("kind", ["Stream", "Table", "graphs"])
+@pytest.mark.parametrize("kind", ["Stream", "Table", "graphs", "windows"])
 def test_a_changed_parameter_is_rejected_or_gives_the_table_of_the_new_flow(kind: str) -> None:
     found: dict[str, list[str]] = {}
     flows = {verb: case.flow(verb, case.base) for verb, case in CASES[kind].items()}
@@ -140,11 +147,12 @@ def test_a_changed_parameter_is_rejected_or_gives_the_table_of_the_new_flow(kind
 
 
 RIGHT = {
-    "Stream": ["join_within(at)"],
-    "Table": ["join_within(at)"],
+    "Stream": ["join_interval(at)"],
+    "Table": ["join_interval(at)"],
     "graphs": [],
+    "windows": [],
 }
-AT_LEAST = {"Stream": 60, "Table": 55, "graphs": 30}
+AT_LEAST = {"Stream": 60, "Table": 55, "graphs": 30, "windows": 9}
 
 
 FUNCTIONS_OF_VERBS = ("map_batches(function)", "flat_map(function)", "map(function)", "inspect(function)")
@@ -156,8 +164,8 @@ FUNCTIONS_OF_VERBS = ("map_batches(function)", "flat_map(function)", "map(functi
 
 def declared(**changed: Any) -> ps.Dataflow:  # noqa: ANN401 - arguments of input
     flow = ps.Dataflow("inputs")
-    said = {"name": "a", "schema": "k long, at long", "epoch": ps.event_time("at", every=5, lateness=3)}
-    flow.output("out", flow.input(**{**said, **changed}))
+    said = {"name": "a", "schema": "k long, at long", "epochs": ps.by_event_time("at", every=5, lateness=3)}
+    flow.output("out", flow.stream_input(**{**said, **changed}))
     return flow
 
 
@@ -170,19 +178,27 @@ def keyed(**changed: Any) -> ps.Dataflow:  # noqa: ANN401 - arguments of table
 
 FREE = object()
 """Of a parameter that may change: it only decides what is logged."""
+PLAIN: dict[str, Any] = {"key": None, "order": None, "schema": "k long, op string, n long, gone boolean"}
 NEEDS: dict[tuple[str, str], dict[str, Any]] = {
-    ("input", "late_output"): {"late": "output"},
+    ("stream_input", "late_output"): {"late": "output"},
     ("table", "late"): {"lateness": 3},
+    ("table", "weight"): PLAIN,
+    ("table", "operation"): PLAIN,
+    ("table", "snapshots"): PLAIN,
+    ("table", "empty"): {**PLAIN, "snapshots": True},
+    ("table", "format"): {"order": None},
+    ("table", "value"): {"order": None, "format": "debezium"},
+    ("table", "trusted"): {**PLAIN, "operation": "op"},
 }
 """Parameters that others need."""
 
 INPUTS: dict[str, tuple[Callable[..., ps.Dataflow], dict[str, Any]]] = {
-    "input": (
+    "stream_input": (
         declared,
         {
             "name": "b",
             "schema": "k int, at long",
-            "epoch": ps.event_time("at", every=6, lateness=3),
+            "epochs": ps.by_event_time("at", every=6, lateness=3),
             "late": "drop",
             "late_output": "behind",
             "extra_columns": FREE,
@@ -196,6 +212,13 @@ INPUTS: dict[str, tuple[Callable[..., ps.Dataflow], dict[str, Any]]] = {
             "key": "j",
             "order": "j",
             "deleted": "gone",
+            "weight": "n",
+            "operation": "op",
+            "snapshots": True,
+            "empty": "gone",
+            "format": "debezium",
+            "value": "v",
+            "trusted": True,
             "lateness": 3,
             "late": "drop",
             "extra_columns": FREE,
@@ -236,8 +259,8 @@ def test_every_aggregate_is_told_from_every_other_by_its_column_too() -> None:
     for name, make in AGGREGATES.items():
         for arguments in _arguments(make):
             flow = ps.Dataflow("aggregates")
-            rows = flow.input("a", "k long, n long, m long, b boolean, c boolean").running()
-            flow.output("out", rows.reduce("k", v=make(*arguments)))
+            rows = flow.table("a", "k long, n long, m long, b boolean, c boolean")
+            flow.output("out", rows.group_by("k").agg(v=make(*arguments)))
             shapes[f"{name}{arguments}"] = repr(shape_of(flow.plan, "q").operators)
     assert len(shapes) > 20
     same = [(a, b) for a, b in combinations(shapes, 2) if shapes[a] == shapes[b]]
@@ -322,7 +345,7 @@ def test_an_edited_view_is_rejected(edit: str) -> None:
 
 def computing(function: Callable[..., Any]) -> Plan:
     flow = ps.Dataflow("functions")
-    flow.output("out", flow.input("a", "k long").map_batches(function))
+    flow.output("out", flow.stream_input("a", "k long").map_batches(function))
     return flow.plan
 
 
@@ -407,7 +430,7 @@ def test_an_expression_that_is_nested_deeply_has_a_shape() -> None:
         column = ps.col("k")
         for number in range(200):
             column = column + (last if number == 199 else 1)
-        flow.output("out", flow.input("a", "k long").select(k=column))
+        flow.output("out", flow.stream_input("a", "k long").select(k=column))
         return flow.plan
 
     assert not is_rejected(nested(1), nested(1))
@@ -438,15 +461,15 @@ def everything(*, has_edits: bool = True) -> Iterator[Plan]:
 
 def _in_event_time() -> ps.Dataflow:
     flow = ps.Dataflow("event time")
-    at = flow.input("a", "k long, at long", epoch=ps.event_time("at", every=5, lateness=3))
-    flow.output("late enough", at.window("at", 5).delay_until("window_end"))
-    flow.output("sessions", at.running().closed_sessions("k", at="at", gap=2))
+    at = flow.stream_input("a", "k long, at long", epochs=ps.by_event_time("at", every=5, lateness=3))
+    flow.output("late enough", at.window("at", 5).emit_on_close("window_end"))
+    flow.output("sessions", at.session_window("k", at="at", gap=2))
     return flow
 
 
 def _with_texts_as_ids() -> ps.Dataflow:
     flow = ps.Dataflow("texts")
-    graph = graphs.Graph(flow.input("a", "src string, dst string").running())
+    graph = graphs.Graph(flow.table("a", "src string, dst string"))
     flow.output("bfs", graphs.bfs(graph, "a"))
     flow.output("wcc", graphs.wcc(graph))
     flow.output("cdlp", graphs.cdlp(graph))

@@ -21,6 +21,7 @@ from pointstamp.journal.journal import Journal
 from pointstamp.query.policy import SnapshotPolicy
 from pointstamp.query.starting import known_query_id
 from pointstamp.storage.local import LocalStorage
+from support.options import with_options
 from support.streams import SECONDS_MAX, published_by_epoch, put, words_flow
 
 POLICY = SnapshotPolicy(epochs=1, chain_max=1, keep=1, inline_bytes_max=0)
@@ -28,19 +29,18 @@ POLICY = SnapshotPolicy(epochs=1, chain_max=1, keep=1, inline_bytes_max=0)
 
 def _open(folder: Path, name: str = "first", **options: object) -> ps.Query:
     (folder / "in").mkdir(exist_ok=True)
-    return words_flow("words").start_local(
-        words=ps.files(str(folder / "in")),
+    return words_flow("words").start(
+        words=ps.io.files(str(folder / "in")),
         checkpoint=str(folder / name),
         output=str(folder / f"output of {name}"),
-        snapshots=POLICY,
-        **options,  # type: ignore[arg-type]
+        **with_options(options, ps.QueryOptions(snapshots=POLICY)),
     )
 
 
 def _more(folder: Path, query: ps.Query, first: int, last: int) -> None:
     for number in range(first, last + 1):
         put(folder / "in", f"{number:03d}", {"word": [f"w{number % 3}"]})
-        query.processAllAvailable(SECONDS_MAX)
+        query.process_all_available(SECONDS_MAX)
 
 
 def _parts(folder: Path, name: str = "first") -> set[str]:
@@ -58,7 +58,7 @@ def test_what_was_copied_from_a_savepoint_goes_when_it_is_needed_no_more(
         query.stop()
     monkeypatch.setattr(ledger_module, "SUMMARY_ENTRIES_MAX", 5)
     query = _open(tmp_path, "second", savepoint=(str(tmp_path / "first"), "monday"))
-    query.processAllAvailable(SECONDS_MAX)
+    query.process_all_available(SECONDS_MAX)
     copied = _parts(tmp_path, "second")
     assert copied
     _more(tmp_path, query, 4, 12)

@@ -26,12 +26,14 @@ BATCHES = tuple(pa.record_batch({"word": [f"w{(3 * i + j) % 7}" for j in range(4
 
 def _flow(*, is_running: bool = True) -> ps.Dataflow:
     flow = ps.Dataflow("words")
-    flow.output("counts", flow.input("words", "word string").count("word", running=is_running))
+    flow.output(
+        "counts", flow.stream_input("words", "word string").group_by("word", running=is_running).count()
+    )
     return flow
 
 
 def _counts(path: Path) -> list[tuple[int, str, int]]:
-    table = ps.read_published(str(path), "counts")
+    table = ps.read_changes(str(path), "counts")
     return sorted(zip(*(table[name].to_pylist() for name in ("epoch", "word", "count")), strict=True))
 
 
@@ -50,21 +52,21 @@ def kept_in_files(tmp_path: Path) -> Path:
 def _kept(tmp_path: Path, snapshots: ps.SnapshotPolicy) -> Path:
     folder = tmp_path / "in"
     folder.mkdir()
-    query = _flow().start_local(
-        words=ps.files(str(folder), "arrow"),
+    query = _flow().start(
+        words=ps.io.files(str(folder), "arrow"),
         checkpoint=str(tmp_path / "first"),
         output=str(tmp_path / "all"),
         workers=2,
-        snapshots=snapshots,
+        options=ps.QueryOptions(snapshots=snapshots),
     )
     try:
         for number, batch in enumerate(BATCHES[:5]):
             _put(folder, number, batch)
-            query.processAllAvailable(SECONDS_MAX)  # each is saved by itself: a chain of five
+            query.process_all_available(SECONDS_MAX)  # each is saved by itself: a chain of five
         assert query.savepoint("monday", SECONDS_MAX) == 4
         for number, batch in enumerate(BATCHES[5:], start=5):
             _put(folder, number, batch)
-        query.processAllAvailable(SECONDS_MAX)
+        query.process_all_available(SECONDS_MAX)
     finally:
         query.stop()
     return tmp_path
@@ -78,15 +80,15 @@ def _put(folder: Path, number: int, batch: pa.RecordBatch) -> None:
 
 
 def _again(kept: Path, savepoint: str, flow: ps.Dataflow | None = None) -> None:
-    query = (flow or _flow()).start_local(
-        words=ps.files(str(kept / "in"), "arrow"),
+    query = (flow or _flow()).start(
+        words=ps.io.files(str(kept / "in"), "arrow"),
         checkpoint=str(kept / "second"),
         output=str(kept / "rest"),
         workers=3,
-        savepoint=(str(kept / "first"), savepoint),
         available_now=True,
+        options=ps.QueryOptions(savepoint=(str(kept / "first"), savepoint)),
     )
-    assert query.awaitTermination(SECONDS_MAX)
+    assert query.await_termination(SECONDS_MAX)
 
 
 def test_a_query_goes_on_from_what_another_has_kept(kept: Path) -> None:
@@ -110,7 +112,7 @@ def _damaged(kept: Path, how: str, name: str) -> None:
     """Damage the first worker's part of the whole snapshot, the next or the last that 'monday' has kept."""
     storage = LocalStorage(kept / "first")
     journal: Journal[Entry] = Journal.open(storage, Entry, query=known_query_id(storage))
-    ledger = Ledger(journal, {"words": ps.files(str(kept / "in"), "arrow")})
+    ledger = Ledger(journal, {"words": ps.io.files(str(kept / "in"), "arrow")})
     commit = ledger.savepoints[0].commits[{"whole": 0, "first changes": 1, "last changes": -1}[name]]
     assert commit.is_whole == (name == "whole")
     mine, other = (kept / "first" / part.name for part in commit.parts)
@@ -164,8 +166,8 @@ def test_a_folder_without_a_journal_is_no_checkpoint(tmp_path: Path) -> None:
 
 
 def _open(kept: Path) -> ps.Query:
-    return _flow().start_local(
-        words=ps.files(str(kept / "in"), "arrow"), checkpoint=str(kept / "first"), output=str(kept / "all")
+    return _flow().start(
+        words=ps.io.files(str(kept / "in"), "arrow"), checkpoint=str(kept / "first"), output=str(kept / "all")
     )
 
 
@@ -175,7 +177,7 @@ def test_a_name_that_was_given_is_refused_also_after_a_restart_and_its_savepoint
         with pytest.raises(FlowError, match=r"'monday' was taken at epoch 4, and a name is given once"):
             query.savepoint("monday", SECONDS_MAX)
         assert query.savepoint("monday 2", SECONDS_MAX) == 8
-        assert query.isActive
+        assert query.is_active
     finally:
         query.stop()
     _again(kept, "monday")
@@ -207,7 +209,7 @@ def test_a_name_that_is_being_given_is_refused_and_is_free_again_where_its_worke
         if is_lost:
             query._supervisor.call(_lose)
         _put(tmp_path / "in", 0, BATCHES[0])
-        query.processAllAvailable(SECONDS_MAX)
+        query.process_all_available(SECONDS_MAX)
         if is_lost:
             assert query.savepoint("monday", SECONDS_MAX) == 0
         with pytest.raises(FlowError, match=r"'monday' was taken at epoch 0, and a name is given once"):

@@ -21,12 +21,13 @@ from msgspec.structs import replace
 import pointstamp as ps
 from pointstamp.errors import RecoveryError
 from pointstamp.journal.shape import check_shape, shape_of
+from support.options import with_options
 
 
 def reducing(*keys: str, running: bool = True, **aggregates: Any) -> ps.Dataflow:  # noqa: ANN401
     flow = ps.Dataflow("reducing")
-    rows = flow.input("rows", "k long, j long, x long")
-    flow.output("out", rows.reduce(*keys, running=running, **aggregates))
+    rows = flow.stream_input("rows", "k long, j long, x long")
+    flow.output("out", rows.group_by(*keys, running=running).agg(**aggregates))
     return flow
 
 
@@ -34,9 +35,9 @@ class Seen:
     """Keeps what it has seen; the classes below differ from it in one thing each."""
 
     outputs = "k long"
-    state: ClassVar[dict[str, Any]] = {"seen": ps.saved.values(dict[int, int])}
+    state: ClassVar[dict[str, Any]] = {"seen": ps.ports.saved.values(dict[int, int])}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """It is never run here."""
 
 
@@ -45,7 +46,7 @@ class Forgetful(Seen):
 
 
 class ByKey(Seen):
-    state: ClassVar[dict[str, Any]] = {"seen": ps.saved.mapping("long", int)}
+    state: ClassVar[dict[str, Any]] = {"seen": ps.ports.saved.mapping("long", int)}
 
 
 for each in (Forgetful, ByKey):
@@ -54,14 +55,14 @@ for each in (Forgetful, ByKey):
 
 def keeping(logic: Any, key: str = "k") -> ps.Dataflow:  # noqa: ANN401
     flow = ps.Dataflow("keeping")
-    rows = flow.input("rows", "k long, j long")
+    rows = flow.stream_input("rows", "k long, j long")
     flow.output("out", ps.operator("seen", logic, rows=rows.exchange(key)))
     return flow
 
 
 def mapping(condition: Any) -> ps.Dataflow:  # noqa: ANN401
     flow = ps.Dataflow("mapping")
-    flow.output("out", flow.input("rows", "k long").filter(condition).map_batches(lambda batch: batch))
+    flow.output("out", flow.stream_input("rows", "k long").filter(condition).map_batches(lambda batch: batch))
     return flow
 
 
@@ -72,14 +73,14 @@ def check(before: ps.Dataflow, now: ps.Dataflow) -> None:
 def views(names: str, *, is_turned: bool = False) -> ps.Dataflow:
     """Two views of one input; each letter names an operator."""
     flow = ps.Dataflow("views")
-    rows = flow.input("rows", "k long, j long, x long").running()
+    rows = flow.table("rows", "k long, j long, x long")
 
     def sums() -> None:
-        large = rows.filter(ps.col("x") > 1, name=names[0])
-        flow.output("sums", large.reduce("k", v=ps.sum("x"), name=names[1]))
+        large = rows.filter(ps.col("x") > 1).named(names[0])
+        flow.output("sums", large.group_by("k").agg(v=ps.sum("x")).named(names[1]))
 
     def firsts() -> None:
-        flow.output("firsts", rows.top(1, "j", by="x", name=names[2]).join(rows, "k", name=names[3]))
+        flow.output("firsts", rows.top(1, "j", by="x").named(names[2]).join(rows, "k").named(names[3]))
 
     for view in (firsts, sums) if is_turned else (sums, firsts):
         view()
@@ -134,9 +135,9 @@ def test_other_names_and_another_order_of_views_are_the_same_flow(tmp_path: Any)
 
     def run(flow: ps.Dataflow, place: str, count: int) -> dict[str, list[dict[str, Any]]]:
         where: dict[str, Any] = {"checkpoint": str(tmp_path / f"of {place}"), "output": str(tmp_path / place)}
-        query = flow.start_local(rows=days[:count], **where)
+        query = flow.start(rows=days[:count], **with_options(where))
         try:
-            query.awaitTermination()
+            query.await_termination()
         finally:
             query.stop()
         found = {each: ps.read_table(where["output"], each).to_pylist() for each in ("sums", "firsts")}
@@ -150,9 +151,9 @@ def test_other_names_and_another_order_of_views_are_the_same_flow(tmp_path: Any)
 def test_state_stays_with_its_operator_where_two_differ_in_a_constant_and_are_turned() -> None:
     def flow(*limits: int) -> ps.Dataflow:
         made = ps.Dataflow("limits")
-        rows = made.input("rows", "k long, j long, x long").running()
+        rows = made.table("rows", "k long, j long, x long")
         for limit in limits:
-            made.output(f"above {limit}", rows.filter(ps.col("x") > limit).reduce("k", v=ps.sum("x")))
+            made.output(f"above {limit}", rows.filter(ps.col("x") > limit).group_by("k").agg(v=ps.sum("x")))
         return made
 
     check(flow(1, 2), flow(2, 1))
@@ -182,20 +183,20 @@ def test_what_an_operator_was_made_with_is_asked_by_name() -> None:
 
 def table(make: Callable[[ps.Table, ps.Table], ps.Table | ps.Stream]) -> ps.Dataflow:
     flow = ps.Dataflow("tables")
-    a, b = (flow.input(name, "k long, at long, x long").event_time("at", lateness=5) for name in ("a", "b"))
-    flow.output("out", make(a.running(), b.running()))
+    a, b = (flow.stream_input(name, "k long, at long, x long").with_watermark("at", 5) for name in ("a", "b"))
+    flow.output("out", make(a.to_table(), b.to_table()))
     return flow
 
 
 CHANGED: dict[str, tuple[Any, Any, str]] = {
     "aggregate": (
-        lambda a, b: a.reduce("k", v=ps.max("x")),
-        lambda a, b: a.reduce("k", v=ps.min("x")),
+        lambda a, b: a.group_by("k").agg(v=ps.max("x")),
+        lambda a, b: a.group_by("k").agg(v=ps.min("x")),
         r"operator reduce: ",
     ),
     "argument": (
-        lambda a, b: a.reduce("k", v=ps.sum(ps.col("x") * 2)),
-        lambda a, b: a.reduce("k", v=ps.sum(ps.col("x") * 3)),
+        lambda a, b: a.group_by("k").agg(v=ps.sum(ps.col("x") * 2)),
+        lambda a, b: a.group_by("k").agg(v=ps.sum(ps.col("x") * 3)),
         r"col\('x'\) \* 2.*col\('x'\) \* 3",
     ),
     "condition": (
@@ -219,8 +220,8 @@ CHANGED: dict[str, tuple[Any, Any, str]] = {
         r"operator join: ",
     ),
     "gap": (
-        lambda a, b: a.sessions("k", at="at", gap=5),
-        lambda a, b: a.sessions("k", at="at", gap=6),
+        lambda a, b: a.session_window("k", at="at", gap=5),
+        lambda a, b: a.session_window("k", at="at", gap=6),
         r"operator sessions: .*gap was 5, is 6",
     ),
     "window": (
@@ -229,13 +230,13 @@ CHANGED: dict[str, tuple[Any, Any, str]] = {
         "size was 10, is 20",
     ),
     "as of": (
-        lambda a, b: a.join_as_of(b, "k", at="at"),
-        lambda a, b: a.join_as_of(b, "k", at="at", direction="forward"),
+        lambda a, b: a.join_asof(b, "k", at="at"),
+        lambda a, b: a.join_asof(b, "k", at="at", direction="forward"),
         "backward.*forward",
     ),
     "wait": (
-        lambda a, b: a.with_columns(u=ps.col("at") + 5).final("u"),
-        lambda a, b: a.with_columns(u=ps.col("at") + 5).final("at"),
+        lambda a, b: a.with_columns(u=ps.col("at") + 5).emit_on_close("u"),
+        lambda a, b: a.with_columns(u=ps.col("at") + 5).emit_on_close("at"),
         r"operator final: ",
     ),
 }
@@ -255,9 +256,9 @@ def test_a_query_goes_on_with_the_aggregate_that_was_saved_and_with_no_other(tmp
     places: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint"), "output": str(tmp_path / "out")}
 
     def run(flow: ps.Dataflow, count: int) -> None:
-        query = flow.start_local(rows=days[:count], **places)
+        query = flow.start(rows=days[:count], **places)
         try:
-            query.awaitTermination()
+            query.await_termination()
         finally:
             query.stop()
 
@@ -265,4 +266,4 @@ def test_a_query_goes_on_with_the_aggregate_that_was_saved_and_with_no_other(tmp
     with pytest.raises(RecoveryError, match=r"operator reduce: "):
         run(reducing("k", v=ps.min("x")), 3)
     run(reducing("k", v=ps.max("x")), 3)
-    assert ps.read_published(places["output"], "out")["v"].to_pylist() == [5, 9]
+    assert ps.read_changes(places["output"], "out")["v"].to_pylist() == [5, 9]

@@ -30,24 +30,24 @@ class Later:
     """Sends what comes of one input at once, and what comes of the other two epochs later."""
 
     outputs = SCHEMA
-    summaries: ClassVar = {("late", "out"): (ps.delay(2),)}
+    summaries: ClassVar = {("late", "out"): (ps.timely.delay(2),)}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         context.send(batch)
 
 
 def declaring() -> ps.Dataflow:
     flow = ps.Dataflow("declaring")
-    late, soon = flow.input("late", SCHEMA), flow.input("soon", SCHEMA)
+    late, soon = flow.stream_input("late", SCHEMA), flow.stream_input("soon", SCHEMA)
     flow.output("out", ps.operator("later", Later(), late=late, soon=soon))
     return flow
 
 
 def carrying() -> ps.Dataflow:
     flow = ps.Dataflow("carrying")
-    rows = flow.input("rows", SCHEMA)
-    carried = flow.variable(SCHEMA, ps.delay(1))
-    left = rows.concat(carried).filter(lambda batch: [n > 3 for n in batch.column("n").to_pylist()])
+    rows = flow.stream_input("rows", SCHEMA)
+    carried = flow.variable(SCHEMA, ps.timely.delay(1))
+    left = rows.union(carried).filter(lambda batch: [n > 3 for n in batch.column("n").to_pylist()])
     fewer = left.map_batches(
         lambda batch: batch.set_column(1, "n", pa.array([n - 1 for n in batch.column("n").to_pylist()])),
         SCHEMA,

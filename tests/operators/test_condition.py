@@ -52,10 +52,10 @@ def test_an_expression_keeps_the_rows_that_arrow_keeps_in_their_order(name: str,
 def test_branch_by_an_expression_loses_no_row_and_null_is_among_the_others() -> None:
     batch = rows(100_000)
     flow = ps.Dataflow("test")
-    kept, others = flow.input("rows", batch.schema).branch(FIELD("maybe") > 4)
+    kept, others = flow.stream_input("rows", batch.schema).split(FIELD("maybe") > 4)
     flow.output("kept", kept)
     flow.output("others", others)
-    results = flow.run_local(rows=batch)
+    results = flow.run(rows=batch)
     expected = pc.fill_null(pc.greater(batch["maybe"], 4), False)
     assert results["kept"][0].equals(pa.Table.from_batches([batch.filter(expected)]))
     assert results["others"][0].equals(pa.Table.from_batches([batch.filter(pc.invert(expected))]))

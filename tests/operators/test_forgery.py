@@ -29,24 +29,24 @@ class Operator:
 
     outputs = "x long"
 
-    def __init__(self, act: Callable[[ps.Context, Any], None]) -> None:
+    def __init__(self, act: Callable[[ps.ports.Context, Any], None]) -> None:
         self.act = act
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         context.send(batch)
         if context.epoch == 2:
             with context.retain() as held:
                 self.act(context, held)
 
 
-def flow_of(act: Callable[[ps.Context, Any], None]) -> ps.Dataflow:
+def flow_of(act: Callable[[ps.ports.Context, Any], None]) -> ps.Dataflow:
     flow = ps.Dataflow("test")
-    flow.output("out", ps.operator("mine", Operator(act), rows=flow.input("rows", "x long")))
+    flow.output("out", ps.operator("mine", Operator(act), rows=flow.stream_input("rows", "x long")))
     return flow
 
 
-def results_of(act: Callable[[ps.Context, Any], None], workers: int = 1) -> dict[int, list[int]]:
-    found = flow_of(act).run_local({"rows": ROWS}, workers=workers)["out"]
+def results_of(act: Callable[[ps.ports.Context, Any], None], workers: int = 1) -> dict[int, list[int]]:
+    found = flow_of(act).run({"rows": ROWS}, workers=workers)["out"]
     return {epoch: found[epoch]["x"].to_pylist() for epoch in found}
 
 
@@ -59,7 +59,7 @@ def forged(capability: Any, **altered: Any) -> Any:  # noqa: ANN401 - what it ha
 
 def twin_of(capability: Any) -> Any:  # noqa: ANN401
     """A copy that was made without asking the class."""
-    twin = object.__new__(ps.Capability)
+    twin = object.__new__(ps.timely.Capability)
     return forged(twin, **{name: getattr(capability, name) for name in ("_output", "_time")})
 
 
@@ -68,11 +68,12 @@ def twin_of(capability: Any) -> Any:  # noqa: ANN401
 
 def test_a_capability_is_not_made_by_calling_the_class() -> None:
     with pytest.raises(
-        CapabilityError, match=r"ps\.Capability\(\.\.\.\): only the runtime creates.*context\.retain\(\)"
+        CapabilityError,
+        match=r"ps\.timely\.Capability\(\.\.\.\): only the runtime creates.*context\.retain\(\)",
     ):
-        ps.Capability()
+        ps.timely.Capability()
     with pytest.raises(CapabilityError, match=r"context\.retain\(\)"):
-        results_of(lambda context, held: ps.Capability(held, (0,)).drop())
+        results_of(lambda context, held: ps.timely.Capability(held, (0,)).drop())
 
 
 @pytest.mark.parametrize("make", [copy.copy, copy.deepcopy, pickle.dumps], ids=lambda make: make.__name__)
@@ -82,7 +83,7 @@ def test_a_capability_is_neither_copied_nor_pickled(make: Callable[[Any], Any]) 
 
 
 def test_the_attributes_of_a_capability_are_not_set() -> None:
-    def alter(context: ps.Context, held: Any) -> None:  # noqa: ANN401
+    def alter(context: ps.ports.Context, held: Any) -> None:  # noqa: ANN401
         held._time = (0,)
 
     with pytest.raises(CapabilityError, match=r"attribute '_time' .* was set to \(0,\)"):
@@ -91,7 +92,7 @@ def test_the_attributes_of_a_capability_are_not_set() -> None:
 
 # Using.
 
-USES: dict[str, Callable[[ps.Context, Any], object]] = {
+USES: dict[str, Callable[[ps.ports.Context, Any], object]] = {
     "send": lambda context, forgery: context.send([{"x": 99}], capability=forgery),
     "session": lambda context, forgery: context.session(forgery).send([{"x": 99}]),
     "downgrade": lambda context, forgery: forgery.downgrade((3,)),
@@ -103,7 +104,7 @@ FORGERIES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a later time": (lambda held: forged(held, _time=(3,)), "was altered or copied"),
     "a twin": (twin_of, "was altered or copied"),
     "an earlier twin": (lambda held: forged(twin_of(held), _time=(0,)), "was altered or copied"),
-    "an empty one": (lambda held: object.__new__(ps.Capability), "was altered or copied"),
+    "an empty one": (lambda held: object.__new__(ps.timely.Capability), "was altered or copied"),
 }
 
 
@@ -118,7 +119,7 @@ def test_what_was_altered_or_copied_is_refused_wherever_it_is_used(use: str, for
 
 @pytest.mark.parametrize("use", USES)
 def test_a_dropped_capability_is_refused_wherever_it_is_used(use: str) -> None:
-    def act(context: ps.Context, held: Any) -> None:  # noqa: ANN401
+    def act(context: ps.ports.Context, held: Any) -> None:  # noqa: ANN401
         held.drop()
         USES[use](context, held)
 
@@ -145,7 +146,7 @@ def test_what_looks_like_a_capability_is_refused_in_words() -> None:
 
 
 def test_a_subclass_cannot_give_itself_a_right() -> None:
-    class Mine(ps.Capability):
+    class Mine(ps.timely.Capability):
         def __init__(self, other: Any) -> None:  # noqa: ANN401
             forged(self, _output=other._output, _time=(0,))
 
@@ -157,18 +158,18 @@ def test_sending_with_a_capability_of_another_output_names_both() -> None:
     class Two:
         outputs: ClassVar = {"left": "x long", "right": "x long"}
 
-        def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
             with context.retain(output="left") as held:
                 context.send(batch, output="right", capability=held)
 
     flow = ps.Dataflow("test")
-    left, right = ps.operator("two", Two(), rows=flow.input("rows", "x long"))
+    left, right = ps.operator("two", Two(), rows=flow.stream_input("rows", "x long"))
     flow.output("left", left)
     flow.output("right", right)
     with pytest.raises(
         CapabilityError, match="operator 'two' sent on output 'right' with a capability for output 'left'"
     ):
-        flow.run_local({"rows": ROWS})
+        flow.run({"rows": ROWS})
 
 
 def test_a_capability_of_another_operator_is_refused() -> None:
@@ -177,23 +178,23 @@ def test_a_capability_of_another_operator_is_refused() -> None:
     class Lends:
         outputs = "x long"
 
-        def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
             lent.append(context.retain())
             context.send(batch)
 
     class Borrows:
         outputs = "x long"
 
-        def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
             context.send(batch, capability=lent[0])
 
     flow = ps.Dataflow("test")
-    lends = ps.operator("lends", Lends(), rows=flow.input("rows", "x long"))
+    lends = ps.operator("lends", Lends(), rows=flow.stream_input("rows", "x long"))
     flow.output("out", ps.operator("borrows", Borrows(), rows=lends))
     with pytest.raises(
         CapabilityError, match=r"operator 'borrows' sent with a capability .* that operator 'lends' holds"
     ):
-        flow.run_local({"rows": ROWS})
+        flow.run({"rows": ROWS})
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -201,7 +202,7 @@ def test_a_capability_of_another_worker_or_run_is_refused(workers: int) -> None:
     kept: dict[tuple[int, int], Any] = {}
     runs = [0]
 
-    def act(context: ps.Context, held: Any) -> None:  # noqa: ANN401
+    def act(context: ps.ports.Context, held: Any) -> None:  # noqa: ANN401
         others = [each for (run, worker), each in kept.items() if (run, worker) != (runs[0], context.worker)]
         kept[runs[0], context.worker] = held.clone()
         if others:
@@ -210,17 +211,17 @@ def test_a_capability_of_another_worker_or_run_is_refused(workers: int) -> None:
     flow = flow_of(act)
     # With two workers both see epoch 2, because the rows are sent to everybody.
     everywhere = ps.Dataflow("test")
-    rows = everywhere.input("rows", "x long").broadcast()
+    rows = everywhere.stream_input("rows", "x long").broadcast()
     everywhere.output("out", ps.operator("mine", Operator(act), rows=rows))
     chosen = flow if workers == 1 else everywhere
     if workers == 1:
         # The clone that is kept is named, and ends the first run.
         with pytest.raises(FlowError, match="mine"):
-            chosen.run_local({"rows": ROWS})
+            chosen.run({"rows": ROWS})
         runs[0] = 1
     said = r"'mine' sent with a capability .* on another worker or in another run"
     with pytest.raises(CapabilityError, match=said):
-        chosen.run_local({"rows": ROWS}, workers=workers)
+        chosen.run({"rows": ROWS}, workers=workers)
 
 
 # Acting.
@@ -229,7 +230,7 @@ def test_a_capability_of_another_worker_or_run_is_refused(workers: int) -> None:
 def test_the_ports_and_the_record_of_an_operator_are_not_at_hand() -> None:
     public: list[set[str]] = []
 
-    def act(context: ps.Context, held: Any) -> None:  # noqa: ANN401
+    def act(context: ps.ports.Context, held: Any) -> None:  # noqa: ANN401
         public.append({name for name in dir(context) if not name.startswith("_")})
         public.append({name for name in dir(held) if not name.startswith("_")})
 
@@ -251,25 +252,25 @@ def test_a_context_says_the_names_and_schemas_of_its_outputs() -> None:
 
 def test_the_right_to_act_on_a_message_ends_with_the_call() -> None:
     """Somebody else's context is used where its own operator is at rest, when its epoch is long complete."""
-    contexts: list[ps.Context] = []
+    contexts: list[ps.ports.Context] = []
 
     class Later:
         outputs = "x long"
 
-        def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
             contexts[0].send(batch)
 
-    def keep(context: ps.Context, held: Any) -> None:  # noqa: ANN401
+    def keep(context: ps.ports.Context, held: Any) -> None:  # noqa: ANN401
         contexts.append(context)
 
     flow = ps.Dataflow("test")
-    first = ps.operator("mine", Operator(keep), rows=flow.input("rows", "x long"))
+    first = ps.operator("mine", Operator(keep), rows=flow.stream_input("rows", "x long"))
     last = ps.operator(
         "later", Later(), rows=first.filter(lambda batch: [x == 3 for x in batch["x"].to_pylist()])
     )
     flow.output("out", last)
     with pytest.raises((CapabilityError, OperatorError), match=r"operator 'mine' .*without a message"):
-        flow.run_local({"rows": ROWS})
+        flow.run({"rows": ROWS})
 
 
 # Nothing happens.
@@ -279,7 +280,7 @@ def test_the_right_to_act_on_a_message_ends_with_the_call() -> None:
 def test_results_are_whole_where_a_forgery_is_refused_and_the_operator_goes_on(forgery: str) -> None:
     make, _ = FORGERIES[forgery]
 
-    def act(context: ps.Context, held: Any) -> None:  # noqa: ANN401
+    def act(context: ps.ports.Context, held: Any) -> None:  # noqa: ANN401
         false = make(held)
         for use in USES.values():
             with pytest.raises(
@@ -292,7 +293,7 @@ def test_results_are_whole_where_a_forgery_is_refused_and_the_operator_goes_on(f
 
 
 def test_an_altered_capability_that_is_collected_is_released_by_the_record() -> None:
-    def act(context: ps.Context, held: Any) -> None:  # noqa: ANN401
+    def act(context: ps.ports.Context, held: Any) -> None:  # noqa: ANN401
         lost = forged(context.retain(), _time=(0,), _output=None)
         del lost
         gc.collect()

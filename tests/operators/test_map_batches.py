@@ -30,8 +30,8 @@ FORMS: dict[str, Callable[[pa.RecordBatch], Any]] = {
 
 def mapped(function: Callable[[pa.RecordBatch], Any], workers: int = 1) -> list[dict[str, Any]]:
     flow = ps.Dataflow("test")
-    flow.output("out", flow.input("in", BATCH.schema).exchange("x").map_batches(function))
-    rows: list[dict[str, Any]] = flow.run_local({"in": [BATCH]}, workers=workers)["out"][0].to_pylist()
+    flow.output("out", flow.stream_input("in", BATCH.schema).exchange("x").map_batches(function))
+    rows: list[dict[str, Any]] = flow.run({"in": [BATCH]}, workers=workers)["out"][0].to_pylist()
     return sorted(rows, key=lambda row: row["x"])
 
 

@@ -33,7 +33,7 @@ def walk(rows: ps.Stream) -> ps.Stream:
 
     with rows.loop("walk") as loop:
         again = loop.variable(COLUMNS)
-        best = loop.enter(rows).concat(again).reduce("vertex", dist=ps.min("dist"), running=True)
+        best = loop.enter(rows).union(again).group_by("vertex", running=True).agg(dist=ps.min("dist"))
         loop.feedback(again, best.flat_map(onward, COLUMNS))
         return loop.leave(best)
 
@@ -58,7 +58,7 @@ def improved(epochs: Sequence[Mapping[int, int]]) -> list[set[tuple[int, int]]]:
 
 
 def results(flow: ps.Dataflow, output: str, data: Any, **options: Any) -> list[set[tuple[Any, ...]]]:  # noqa: ANN401
-    by_epoch = flow.run_local(data, **options)[output]
+    by_epoch = flow.run(data, **options)[output]
     return [{tuple(row.values()) for row in table.to_pylist()} for _, table in sorted(by_epoch.items())]
 
 
@@ -69,7 +69,7 @@ def all_at_once(flow: ps.Dataflow, rows: Sequence[Any], workers: int = 1) -> dic
     def keep(output: str, epoch: int, table: pa.Table) -> None:
         found.setdefault(epoch, set()).update(tuple(row.values()) for row in table.to_pylist())
 
-    with flow.open_local(workers, on_result=keep) as run:
+    with flow.open(workers, on_result=keep) as run:
         (name,) = (node.name for node in flow.plan.nodes if node.kind.value == "input")
         handle = run.input(name)
         for epoch, each in enumerate(rows):
@@ -98,7 +98,7 @@ def test_a_running_reduction_in_a_loop_puts_out_what_one_epoch_after_the_other_d
     epochs: Sequence[Mapping[int, int]], options: dict[str, int]
 ) -> None:
     flow = ps.Dataflow("walk")
-    flow.output("best", walk(flow.input("start", COLUMNS)))
+    flow.output("best", walk(flow.stream_input("start", COLUMNS)))
     got = results(flow, "best", {"start": starts(*epochs)}, **options)
     assert got == improved(epochs)
 
@@ -109,7 +109,7 @@ def test_a_running_reduction_does_so_too_where_all_epochs_are_there_before_the_f
     epochs: Sequence[Mapping[int, int]], workers: int
 ) -> None:
     flow = ps.Dataflow("walk")
-    flow.output("best", walk(flow.input("start", COLUMNS)))
+    flow.output("best", walk(flow.stream_input("start", COLUMNS)))
     got = all_at_once(flow, starts(*epochs), workers)
     assert got == {epoch: rows for epoch, rows in enumerate(improved(epochs)) if rows}
 
@@ -121,19 +121,19 @@ def test_a_later_epoch_waits_in_the_loop_while_an_earlier_one_goes_round_and_kee
         outputs = COLUMNS
         takes_times_in_order = True
 
-        def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
             context.notify_at()
             if context.time[1] < 6 and context.epoch < 2:
                 context.send(batch, at=context.time)
 
-        def on_notify(self, context: ps.Context) -> None:
+        def on_notify(self, context: ps.ports.Context) -> None:
             told.append(context.time)
 
     flow = ps.Dataflow("listen")
-    start = flow.input("start", COLUMNS)
+    start = flow.stream_input("start", COLUMNS)
     with start.loop("round") as loop:
         again = loop.variable(COLUMNS)
-        heard = ps.operator("listens", Listens(), rows=loop.enter(start).concat(again))
+        heard = ps.operator("listens", Listens(), rows=loop.enter(start).union(again))
         loop.feedback(again, heard)
         flow.output("heard", loop.leave(heard))
     all_at_once(flow, starts({0: 0}, {1: 0}, {2: 0}))
@@ -155,11 +155,11 @@ class Times:
     def __deepcopy__(self, memo: object) -> "Times":
         return self  # the list is the test's
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         self.came.setdefault(context.time, []).extend(batch.column("n").to_pylist())
         context.notify_at()
 
-    def on_notify(self, context: ps.Context) -> None:
+    def on_notify(self, context: ps.ports.Context) -> None:
         self.told.append(context.time)
         context.send([{"n": n - 1} for n in self.came.pop(context.time) if n > 0])
 
@@ -179,12 +179,12 @@ class DeclaredAndNot(Declared):
 
 def nested(logic: Times) -> ps.Dataflow:
     flow = ps.Dataflow("nested")
-    rows = flow.input("rows", "n long")
+    rows = flow.stream_input("rows", "n long")
     with rows.loop("outer") as outer:
         back = outer.variable("n long")
         with back.loop("inner") as inner:
             again = inner.variable("n long")
-            here = inner.enter(outer.enter(rows).concat(back)).concat(again)
+            here = inner.enter(outer.enter(rows).union(back)).union(again)
             told = ps.operator("told", logic, rows=here)
             inner.feedback(again, told)
             left = inner.leave(told)
@@ -232,9 +232,9 @@ def test_takes_times_in_order_must_be_true_or_false() -> None:
 def test_a_cycle_through_epochs_is_taken_one_epoch_after_the_other() -> None:
     def flow() -> ps.Dataflow:
         made = ps.Dataflow("carried")
-        numbers = made.input("numbers", "k long, v long")
-        before = made.variable("k long, v long", ps.delay(1))
-        least = numbers.concat(before).reduce("k", v=ps.min("v"), running=True)
+        numbers = made.stream_input("numbers", "k long, v long")
+        before = made.variable("k long, v long", ps.timely.delay(1))
+        least = numbers.union(before).group_by("k", running=True).agg(v=ps.min("v"))
         lower = least.filter(lambda batch: [v > 0 for v in batch.column("v").to_pylist()])
         made.feedback(before, lower.map(lambda row: {"k": row["k"], "v": row["v"] - 1}, "k long, v long"))
         made.output("least", least)
@@ -258,8 +258,8 @@ class Sums(Pairs):
 
 def own_times(times: Pairs) -> tuple[ps.Dataflow, dict[str, Any]]:
     flow = ps.Dataflow("pairs", times=times)
-    left, right = flow.input("left", "k long, n long"), flow.input("right", "k long, n long")
-    flow.output("sums", left.concat(right).reduce("k", n=ps.sum("n"), running=True))
+    left, right = flow.stream_input("left", "k long, n long"), flow.stream_input("right", "k long, n long")
+    flow.output("sums", left.union(right).group_by("k", running=True).agg(n=ps.sum("n")))
     row = [{"k": 1, "n": 1}]
     return flow, {"left": [((0, 0), row), ((3, 0), row)], "right": [((0, 1), row), ((0, 4), row)]}
 
@@ -267,7 +267,7 @@ def own_times(times: Pairs) -> tuple[ps.Dataflow, dict[str, Any]]:
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_times_of_ones_own_are_taken_in_the_order_of_their_sort_key(workers: int) -> None:
     flow, data = own_times(Pairs())
-    by_time = flow.run_local(data, workers=workers)["sums"]
+    by_time = flow.run(data, workers=workers)["sums"]
     sums = {time: table.column("n").to_pylist() for time, table in by_time.items()}
     assert sums == {(0, 0): [1], (0, 1): [2], (0, 4): [3], (3, 0): [4]}
 
@@ -276,4 +276,4 @@ def test_times_of_ones_own_that_sort_alike_are_refused_where_the_order_matters()
     flow, data = own_times(Sums())
     data["right"] = [((0, 3), data["right"][0][1])]
     with pytest.raises(FlowError, match=r"receives its times in order, but .* have the same sort_key"):
-        flow.run_local(data)
+        flow.run(data)

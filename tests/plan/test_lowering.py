@@ -36,7 +36,7 @@ def test_an_aggregate_over_a_filter_is_computed() -> None:
     large = logical.Filter(orders, ps.col("price") > 10)
     total = logical.Aggregate(large, ("city",), (("total", Aggregate("sum", "price")),))
     rows = pa.table({"city": ["a", "b", "a"], "price": [11, 5, 20]})
-    results = _flow({"total": total}).run_local(orders=[rows])
+    results = _flow({"total": total}).run(orders=[rows])
     assert _final(results, "total") == [("a", 31)]
 
 
@@ -66,11 +66,11 @@ def test_mutual_recursion_computes_even_and_odd_distances() -> None:
         pa.table(dict(zip(("src", "dst", "w"), map(list, zip(*rows, strict=True)), strict=True)))
         for rows in epochs
     ]
-    results = flow.run_local(edges=tables)
+    results = flow.run(edges=tables)
     assert _final(results, "even") == [(0,)]
     assert _final(results, "odd") == [(1,)]
-    results = flow.run_local(edges=tables[:2])
+    results = flow.run(edges=tables[:2])
     assert _final(results, "even") == [(0,), (2,)]
     assert _final(results, "odd") == [(1,), (3,)]
-    results = flow.run_local(edges=tables[:1])
+    results = flow.run(edges=tables[:1])
     assert _final(results, "even") == [(0,), (1,), (2,), (3,)]

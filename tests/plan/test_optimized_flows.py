@@ -14,8 +14,8 @@ ROWS = [
 
 def _flow(*, is_optimized: bool) -> ps.Dataflow:
     flow = ps.Dataflow("sums", optimize=is_optimized)
-    rows = flow.input("rows", "k long, n long, note string, w long").running(weight="w")
-    flow.output("sums", rows.filter(ps.col("n") > 1).reduce("k", total=ps.sum("n")))
+    rows = flow.table("rows", "k long, n long, note string, w long", weight="w")
+    flow.output("sums", rows.filter(ps.col("n") > 1).group_by("k").agg(total=ps.sum("n")))
     return flow
 
 
@@ -27,7 +27,7 @@ def test_rules_change_the_plan_that_runs_and_no_result(monkeypatch: pytest.Monke
     assert [each.name for each in plain.plan.nodes] == as_written
     assert changed.plan is changed.plan
     assert [each.name for each in changed.plan.nodes] != as_written
-    one, other = (put_out(each.run_local(rows=ROWS)["sums"], 2) for each in (changed, plain))
+    one, other = (put_out(each.run(rows=ROWS)["sums"], 2) for each in (changed, plain))
     assert one == other
     monkeypatch.setenv(optimizing.SWITCH, "off")
     assert [each.name for each in _flow(is_optimized=True).plan.nodes] == as_written

@@ -44,7 +44,7 @@ def _tpch_verbs(name: str) -> ps.Dataflow:
     query = getattr(tpch_queries, name)
     flow = ps.Dataflow(name)
     inputs = list(inspect.signature(query).parameters)
-    tables = {each: flow.input(each, f"{SCHEMAS[each]}, w long").running(weight="w") for each in inputs}
+    tables = {each: flow.table(each, f"{SCHEMAS[each]}, w long", weight="w") for each in inputs}
     flow.output("result", query(**tables))
     return flow
 
@@ -97,7 +97,7 @@ FLOWS = dict(_flows())
 
 def test_every_operator_knows_where_a_user_wrote_it() -> None:
     flow = ps.Dataflow("origins")
-    rows = flow.input("rows", "k long").running()
+    rows = flow.table("rows", "k long")
     here = inspect.currentframe()
     assert here is not None
     line = here.f_lineno + 1

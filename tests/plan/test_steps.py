@@ -43,8 +43,10 @@ def test_every_operator_of_a_query_is_part_of_a_step(
 
 def test_a_step_has_the_name_and_the_line_that_the_user_gave() -> None:
     flow = ps.Dataflow("named")
-    rows = flow.input("rows", "k long, v long").running()
-    flow.output("sums", rows.filter(ps.col("v") > 1, name="large").reduce("k", n=ps.sum("v"), name="by k"))
+    rows = flow.table("rows", "k long, v long")
+    flow.output(
+        "sums", rows.filter(ps.col("v") > 1).named("large").group_by("k").agg(n=ps.sum("v")).named("by k")
+    )
     steps = {each.step.name: each.step for each in flow.plan.nodes if each.step is not None}
     assert list(steps) == ["rows", "large", "by k", "sums"]
     assert re.fullmatch(r"test_steps\.py:\d+", steps["by k"].origin)

@@ -19,7 +19,7 @@ TREE = BroadcastTree([7, 7, 3, 3])
 
 def count_flow() -> ps.Dataflow:
     flow = ps.Dataflow("count")
-    flow.output("out", flow.input("rows", "key long").count("key"))
+    flow.output("out", flow.stream_input("rows", "key long").count("key"))
     return flow
 
 

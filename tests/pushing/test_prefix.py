@@ -24,7 +24,7 @@ DDL = "k long, i int, d double, s string, n decimal(10, 2), at timestamp"
 
 def steps_of(make: Callable[[ps.Stream], object], ddl: str = DDL) -> list[str]:
     flow = ps.Dataflow("flow")
-    made = make(flow.input("rows", ddl))
+    made = make(flow.stream_input("rows", ddl))
     assert isinstance(made, ps.Stream)
     flow.output("out", made)
     found = pushed(flow.plan).inputs.get("rows")
@@ -33,8 +33,10 @@ def steps_of(make: Callable[[ps.Stream], object], ddl: str = DDL) -> list[str]:
 
 def test_all_that_stands_behind_an_input_goes_up_to_the_parts_of_a_reduction() -> None:
     flow = ps.Dataflow("flow")
-    kept = flow.input("rows", DDL).filter(ps.col("i") > 3).select("s", twice=ps.col("i").cast("long") * 2)
-    flow.output("out", kept.reduce("s", n=ps.count(), total=ps.sum("twice"), most=ps.max("twice")))
+    kept = (
+        flow.stream_input("rows", DDL).filter(ps.col("i") > 3).select("s", twice=ps.col("i").cast("long") * 2)
+    )
+    flow.output("out", kept.group_by("s").agg(n=ps.count(), total=ps.sum("twice"), most=ps.max("twice")))
     before = flow.describe()
     found = pushed(flow.plan)
     assert [str(step) for step in found.inputs["rows"].steps] == [
@@ -51,7 +53,7 @@ def test_all_that_stands_behind_an_input_goes_up_to_the_parts_of_a_reduction() -
          "total": [{"high": 2**31, "low": 1}, {"high": -(2**31), "low": 2**40}, None]},
         found.plan.nodes[0].outputs[0].schema,
     )  # fmt: skip
-    run = ps.LocalRun(found.plan)
+    run = ps.timely.LocalRun(found.plan)
     results = {}
     run.on_result = lambda name, time, table: results.update({name: table.sort_by("s").to_pylist()})
     run.input("rows").send(parts)
@@ -65,11 +67,11 @@ def test_all_that_stands_behind_an_input_goes_up_to_the_parts_of_a_reduction() -
 
 def test_of_a_table_conditions_and_columns_go_and_its_weights_are_made_by_the_workers() -> None:
     flow = ps.Dataflow("flow")
-    table = flow.input("rows", DDL).running().filter(ps.col("i") > 3).select("s", "k")
+    table = flow.table("rows", DDL).filter(ps.col("i") > 3).select("s", "k")
     flow.output("out", table.distinct())
     found = pushed(flow.plan)
     assert found.inputs["rows"].schema == as_schema("s string, k long")
-    with ps.LocalRun(found.plan) as run:
+    with ps.timely.LocalRun(found.plan) as run:
         run.input("rows").send([{"s": "a", "k": 1}, {"s": "a", "k": 1}])
         run.input("rows").close()
         run.settle()
@@ -86,21 +88,21 @@ def _same(batch: pa.RecordBatch) -> pa.RecordBatch:
 ENDS: list[tuple[str, Callable[[ps.Stream], object], list[str]]] = [
     ("a function", lambda rows: rows.map_batches(_same, DDL).filter(ps.col("i") > 0), []),
     ("a function behind", lambda rows: rows.filter(ps.col("i") > 0).map_batches(_same, DDL), ["filter"]),
-    ("two readers", lambda rows: rows.filter(ps.col("i") > 0).concat(rows), []),
+    ("two readers", lambda rows: rows.filter(ps.col("i") > 0).union(rows), []),
     ("floats that are compared", lambda rows: rows.filter(ps.col("d") > 0.5), []),
     ("decimals", lambda rows: rows.select(x=ps.col("n") + ps.col("n")), []),
-    ("a decimal as it is", lambda rows: rows.select("n", name="these"), ["these"]),
+    ("a decimal as it is", lambda rows: rows.select("n").named("these"), ["these"]),
     ("division", lambda rows: rows.select(x=ps.col("i") / 2), []),
     ("a cast that may fail", lambda rows: rows.select(x=ps.col("s").cast("int")), []),
-    ("a mean", lambda rows: rows.reduce("k", m=ps.mean("i"), n=ps.count()), []),
-    ("a sum of floats", lambda rows: rows.reduce("k", t=ps.sum("d")), []),
+    ("a mean", lambda rows: rows.group_by("k").agg(m=ps.mean("i"), n=ps.count()), []),
+    ("a sum of floats", lambda rows: rows.group_by("k").agg(t=ps.sum("d")), []),
     ("a key of floats", lambda rows: rows.count("d"), []),
-    ("a median", lambda rows: rows.reduce("k", m=ps.median("i")), ["reduce: arguments"]),
+    ("a median", lambda rows: rows.group_by("k").agg(m=ps.median("i")), ["reduce: arguments"]),
     ("a loop", lambda rows: _in_a_loop(rows), []),
     ("names that Spark takes for one", lambda rows: rows.select("i", I=ps.col("k")), []),
     ("a name with a dot", lambda rows: rows.filter(ps.col("i") > 0).select(_dotted), ["filter"]),
-    ("a dot that is gone", lambda rows: rows.select(_dotted).rename(c="a.b"), ["select", "rename"]),
-    ("a running count", lambda rows: rows.count("k", running=True), ["count"]),
+    ("a dot that is gone", lambda rows: rows.select(_dotted).rename({"a.b": "c"}), ["select", "rename"]),
+    ("a running count", lambda rows: rows.group_by("k", running=True).count(), ["count"]),
 ]  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from pointstamp.query.policy import SnapshotPolicy
 from pointstamp.query.supervisor import Supervisor
 from pointstamp.storage.memory import MemoryStorage
 from sinks.sqlite_sink import SqliteSink
+from support.options import with_options
 from support.recovering import Died, MemorySink, spec_of
 from support.streams import SECONDS_MAX, put
 
@@ -34,8 +35,8 @@ BATCHES = [pa.record_batch({"k": [day, 7], "v": [day, 1]}) for day in range(6)]
 def _flow(**outputs: str) -> ps.Dataflow:
     """Running sums by key, under these names; the word after each says of which columns."""
     flow = ps.Dataflow("sums")
-    rows = flow.input("rows", "k long, v long")
-    sums = rows.reduce("k", v=ps.sum("v"), running=True)
+    rows = flow.stream_input("rows", "k long, v long")
+    sums = rows.group_by("k", running=True).agg(v=ps.sum("v"))
     for name, columns in outputs.items():
         kept = columns.split()
         schema = ", ".join(f"{each} long" for each in kept)
@@ -43,7 +44,7 @@ def _flow(**outputs: str) -> ps.Dataflow:
         def select(batch: pa.RecordBatch, kept: list[str] = kept) -> pa.RecordBatch:
             return batch.select(kept)
 
-        flow.output(name, sums.map_batches(select, schema, name=f"to {name}"))
+        flow.output(name, sums.map_batches(select, schema).named(f"to {name}"))
     return flow
 
 
@@ -60,26 +61,26 @@ class Place:
         name = options.pop("name", "out")
         output: Any = str(self.folder / name)
         if self.kind == "delta":
-            output = ps.DeltaSink(output)
-        query = flow.start_local(
+            output = ps.io.DeltaSink(output)
+        query = flow.start(
             rows=BATCHES[:count],
             checkpoint=str(self.folder / f"checkpoint of {name}"),
             output=output,
-            accept_changes=accept,
-            snapshots=SnapshotPolicy(epochs=1),
             workers=2,
             processes=None if self.how == "local" else 2,
-            **options,
+            **with_options(
+                options, ps.QueryOptions(accept_changes=accept, snapshots=SnapshotPolicy(epochs=1))
+            ),
         )
         try:
-            assert query.awaitTermination(SECONDS_MAX)
+            assert query.await_termination(SECONDS_MAX)
         finally:
             query.stop(finish=False)
 
     def seen(self, name: str = "out") -> Seen:
         """All rows that are published."""
         if self.kind == "parquet":
-            tables = ps.read_published(str(self.folder / name))
+            tables = ps.read_changes(str(self.folder / name))
         else:
             folders = [each for each in (self.folder / name).iterdir() if (each / "_delta_log").is_dir()]
             tables = {each.name: DeltaTable(each).to_pyarrow_table() for each in folders}
@@ -165,12 +166,11 @@ def test_a_new_output_is_rejected_also_with_a_savepoint_and_a_new_place(tmp_path
     place = Place(tmp_path, "parquet", "local")
 
     def start(flow: ps.Dataflow, name: str, **options: Any) -> ps.Query:  # noqa: ANN401 - passed on
-        return flow.start_local(
-            rows=ps.files(str(tmp_path / "in")),
+        return flow.start(
+            rows=ps.io.files(str(tmp_path / "in")),
             checkpoint=str(tmp_path / f"checkpoint of {name}"),
             output=str(tmp_path / name),
-            snapshots=SnapshotPolicy(epochs=1),
-            **options,
+            **with_options(options, ps.QueryOptions(snapshots=SnapshotPolicy(epochs=1))),
         )
 
     def arrive(first: int, last: int) -> None:
@@ -179,7 +179,7 @@ def test_a_new_output_is_rejected_also_with_a_savepoint_and_a_new_place(tmp_path
 
     arrive(0, 2)
     query = start(_flow(**BEFORE), "out")
-    query.processAllAvailable(SECONDS_MAX)
+    query.process_all_available(SECONDS_MAX)
     query.savepoint("before the change", SECONDS_MAX)
     query.stop()
     arrive(3, 4)
@@ -263,11 +263,11 @@ class _Unasked:
 def test_a_sink_that_takes_any_output_says_so(tmp_path: Path) -> None:
     place = Place(tmp_path, "parquet", "local")
     for count, each in ((2, _flow(**BEFORE)), (4, _flow(sums="k v"))):
-        query = each.start_local(
+        query = each.start(
             rows=BATCHES[:count],
             checkpoint=str(place.folder / "checkpoint"),
             output=SqliteSink(str(place.folder / "db")),
-            accept_changes=True,
+            options=ps.QueryOptions(accept_changes=True),
         )
-        assert query.awaitTermination(SECONDS_MAX)
+        assert query.await_termination(SECONDS_MAX)
         query.stop()

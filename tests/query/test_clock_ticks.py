@@ -33,7 +33,7 @@ from support.streams import until
 
 def coordinator() -> Coordinator:
     flow = ps.Dataflow("clock")
-    flow.output("rows", flow.input("rows", "x long"))
+    flow.output("rows", flow.stream_input("rows", "x long"))
     sources = {"rows": Growing(units_per_tick=1)}
     spec = spec_of(
         flow, [{}], MemoryStorage(), MemorySink(), workers=1, sources=sources, tick_every_seconds=10.0
@@ -96,15 +96,15 @@ def test_worlds_with_a_clock_publish_what_their_ticks_say() -> None:
 def test_a_query_has_epochs_without_rows(tmp_path: Path) -> None:
     (folder := tmp_path / "in").mkdir()
     flow = ps.Dataflow("clock")
-    flow.output("rows", flow.input("rows", "x long"))
+    flow.output("rows", flow.stream_input("rows", "x long"))
     places: dict[str, Any] = {"checkpoint": tmp_path / "c", "output": tmp_path / "out"}
-    query = flow.start_local(rows=ps.files(folder), tick_every="50 ms", **places)
+    query = flow.start(rows=ps.io.files(folder), options=ps.QueryOptions(tick_every="50 ms"), **places)
     until(lambda: query.epoch >= 2)
     for number in range(3):
         pq.write_table(pa.table({"x": [number]}), folder / f"{number}.parquet")
-    query.processAllAvailable()
+    query.process_all_available()
     query.stop()
-    found = ps.read_published(str(tmp_path / "out"), "rows")
+    found = ps.read_changes(str(tmp_path / "out"), "rows")
     assert sorted(found["x"].to_pylist()) == [0, 1, 2]
     assert min(found["epoch"].to_pylist()) > 2
 
@@ -119,8 +119,11 @@ def test_a_query_has_epochs_without_rows(tmp_path: Path) -> None:
 )
 def test_what_is_no_clock_is_refused(tick_every: str, epoch: str | None, said: str, tmp_path: Path) -> None:
     flow = ps.Dataflow("clock")
-    flow.output("rows", flow.input("rows", "x long"))
+    flow.output("rows", flow.stream_input("rows", "x long"))
     with pytest.raises(FlowError, match=said):
-        flow.start_local(
-            rows=[], epoch=epoch, tick_every=tick_every, checkpoint=tmp_path / "c", output=tmp_path / "out"
+        flow.start(
+            rows=[],
+            checkpoint=tmp_path / "c",
+            output=tmp_path / "out",
+            options=ps.QueryOptions(epoch=epoch, tick_every=tick_every),
         )

@@ -20,6 +20,7 @@ from pointstamp.errors import FlowError, PointstampError
 from pointstamp.query.query import Query
 from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.sources.published import published
+from support.options import with_options
 from support.streams import published_by_epoch, put, until
 
 WORDS = [["a", "b", "a"], ["b"], [], ["c", "a", "c"], ["a"], ["b", "b"], ["d"]]
@@ -29,7 +30,7 @@ SCHEMA = pa.schema([("x", pa.int64())])
 def counting() -> ps.Dataflow:
     """Per epoch how often each word comes, and each word."""
     flow = ps.Dataflow("counting")
-    words = flow.input("words", "word string")
+    words = flow.stream_input("words", "word string")
     flow.output("counts", words.count("word"))
     flow.output("lengths", words.select("word", length=ps.functions.length("word")).distinct("word"))
     return flow
@@ -38,12 +39,12 @@ def counting() -> ps.Dataflow:
 def summing() -> ps.Dataflow:
     """Two outputs of one query, joined epoch by epoch, and what the counts add up to so far."""
     flow = ps.Dataflow("summing")
-    counts = flow.input("counts", "word string, count long")
-    lengths = flow.input("lengths", "word string, length long")
+    counts = flow.stream_input("counts", "word string, count long")
+    lengths = flow.stream_input("lengths", "word string, length long")
     flow.output(
         "letters", counts.join(lengths, "word").select("word", letters=ps.col("count") * ps.col("length"))
     )
-    flow.output("total", counts.running().reduce("word", total=ps.sum("count")).changes())
+    flow.output("total", counts.to_table().group_by("word").agg(total=ps.sum("count")).changes())
     return flow
 
 
@@ -64,22 +65,21 @@ def totals() -> dict[str, int]:
 
 
 def start_reader(folder: Path, **options: object) -> Query:
-    return summing().start_local(
-        counts=ps.published(folder / "first", "counts"),
-        lengths=ps.published(folder / "first", "lengths"),
-        epoch="epoch",
+    return summing().start(
+        counts=ps.io.published(folder / "first", "counts"),
+        lengths=ps.io.published(folder / "first", "lengths"),
         checkpoint=folder / "second-state",
         output=folder / "second",
-        **options,  # type: ignore[arg-type]  # as the tests name them
+        **with_options(options, ps.QueryOptions(epoch="epoch")),
     )
 
 
 def start_writer(folder: Path, **options: object) -> Query:
-    return counting().start_local(
-        words=ps.files(folder / "in"),
+    return counting().start(
+        words=ps.io.files(folder / "in"),
         checkpoint=folder / "first-state",
         output=folder / "first",
-        **options,  # type: ignore[arg-type]
+        **with_options(options),
     )
 
 
@@ -116,8 +116,8 @@ def test_a_reader_that_begins_late_and_stops_in_between_reads_merged_files(tmp_p
         start_writer(tmp_path, available_now=True).awaitTermination()
         if number == 3:
             start_reader(tmp_path, available_now=True).awaitTermination()
-            ps.compact(tmp_path / "first", ps.CompactionPolicy(keep_seconds=0))
-    ps.compact(tmp_path / "first", ps.CompactionPolicy(keep_seconds=0))
+            ps.io.compact(tmp_path / "first", ps.io.CompactionPolicy(keep_seconds=0))
+    ps.io.compact(tmp_path / "first", ps.io.CompactionPolicy(keep_seconds=0))
     start_reader(tmp_path, available_now=True, processes=2).awaitTermination()
     assert published_by_epoch(tmp_path / "second", "letters") == letters_by_epoch()
     assert _totals(tmp_path) == totals()
@@ -152,12 +152,12 @@ def test_what_an_input_has_completed_is_known_after_a_restart(tmp_path: Path) ->
     }
 
     def read_on() -> int:
-        query = summing().start_local(
-            counts=ps.published(tmp_path / "counts", "counts"),
-            lengths=ps.published(tmp_path / "lengths", "lengths"),
-            epoch="epoch",
+        query = summing().start(
+            counts=ps.io.published(tmp_path / "counts", "counts"),
+            lengths=ps.io.published(tmp_path / "lengths", "lengths"),
             checkpoint=tmp_path / "c",
             output=tmp_path / "o",
+            options=ps.QueryOptions(epoch="epoch"),
         )
         until(lambda: query.epoch >= expected, 30)
         query.stop()
@@ -191,23 +191,23 @@ def test_an_output_that_is_not_there_is_refused_before_anything_starts(tmp_path:
 
 def test_a_table_of_another_query_goes_on_as_a_table_with_its_deletions(tmp_path: Path) -> None:
     first = ps.Dataflow("first")
-    first.output("table", first.input("rows", "x long, w long").running(weight="w").distinct().changes())
+    first.output("table", first.table("rows", "x long, w long", weight="w").distinct().changes())
     rows = [[{"x": 1, "w": 1}, {"x": 2, "w": 1}], [{"x": 1, "w": -1}], [{"x": 5, "w": 1}]]
-    first.start_local(
+    first.start(
         rows=[pa.Table.from_pylist(each) for each in rows],
         checkpoint=tmp_path / "c1",
         output=tmp_path / "o1",
         available_now=True,
-    ).awaitTermination()
+    ).await_termination()
     second = ps.Dataflow("second")
-    table = second.input("table", "x long, diff long").running(weight="diff")
-    second.output("total", table.reduce(total=ps.sum("x")).changes())
-    second.start_local(
-        table=ps.published(tmp_path / "o1", "table"),
-        epoch="epoch",
+    table = second.table("table", "x long, diff long", weight="diff")
+    second.output("total", table.agg(total=ps.sum("x")).changes())
+    second.start(
+        table=ps.io.published(tmp_path / "o1", "table"),
         checkpoint=tmp_path / "c2",
         output=tmp_path / "o2",
         available_now=True,
-    ).awaitTermination()
+        options=ps.QueryOptions(epoch="epoch"),
+    ).await_termination()
     totals = [ps.read_table(tmp_path / "o2", "total", as_of=epoch).to_pylist() for epoch in range(3)]
     assert totals == [[{"total": 3}], [{"total": 2}], [{"total": 7}]]

@@ -35,7 +35,7 @@ _FOR_EVER = 1 << 30
 def first_flow() -> ps.Dataflow:
     """Per epoch how often each key comes, and the keys."""
     flow = ps.Dataflow("first")
-    numbers = flow.input("numbers", "k long")
+    numbers = flow.stream_input("numbers", "k long")
     flow.output("counts", numbers.count("k"))
     flow.output("keys", numbers.distinct("k"))
     return flow
@@ -44,10 +44,10 @@ def first_flow() -> ps.Dataflow:
 def second_flow() -> ps.Dataflow:
     """Both joined epoch by epoch, and the sum of the counts so far."""
     flow = ps.Dataflow("second")
-    counts = flow.input("counts", "k long, count long")
-    keys = flow.input("keys", "k long")
+    counts = flow.stream_input("counts", "k long, count long")
+    keys = flow.stream_input("keys", "k long")
     flow.output("both", counts.join(keys, "k"))
-    flow.output("sums", counts.running().reduce("k", total=ps.sum("count")).changes())
+    flow.output("sums", counts.to_table().group_by("k").agg(total=ps.sum("count")).changes())
     return flow
 
 
@@ -94,7 +94,7 @@ class ComposedWorld:
         )
 
     def _second(self, lives: int) -> QuerySpec:
-        sources = {name: ps.published(self.folder, name) for name in ("counts", "keys")}
+        sources = {name: ps.io.published(self.folder, name) for name in ("counts", "keys")}
         return spec_of(
             second_flow(),
             [{}],

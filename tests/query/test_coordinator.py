@@ -42,7 +42,7 @@ EPOCHS_MAX = 3
 
 def _flow() -> ps.Dataflow:
     flow = ps.Dataflow("coordinated")
-    flow.output("out", flow.input("a", "x long").concat(flow.input("b", "x long")))
+    flow.output("out", flow.stream_input("a", "x long").union(flow.stream_input("b", "x long")))
     return flow
 
 
@@ -236,7 +236,7 @@ TestCoordination = Coordination.TestCase
 
 def _coordinator(storage: MemoryStorage, **given: object) -> Coordinator:
     flow = ps.Dataflow("one")
-    flow.output("out", flow.input("a", "x long"))
+    flow.output("out", flow.stream_input("a", "x long"))
     source = Growing(units_per_tick=1)
     spec = spec_of(flow, [{}], storage, MemorySink(), workers=1, sources={"a": source}, **given)
     return begin_generation(spec, "test", 0.0).coordinator(spec, 0.0)
@@ -309,8 +309,8 @@ def _stamped(*rows: tuple[int, int]) -> pa.RecordBatch:
 def _columns(sources: dict[str, Growing], storage: Storage, sink: MemorySink, **given: object) -> Supervisor:
     columns = {name: "at" for name in sources if name != "static"}
     flow = ps.Dataflow("stamped")
-    streams = [flow.input(name, "x long") for name in sources]
-    flow.output("out", streams[0].concat(*streams[1:]) if streams[1:] else streams[0])
+    streams = [flow.stream_input(name, "x long") for name in sources]
+    flow.output("out", streams[0].union(*streams[1:]) if streams[1:] else streams[0])
     spec = spec_of(flow, [{}], storage, sink, sources=sources, epoch_columns=columns, **given)
     return Supervisor(spec, InProcessLauncher())
 

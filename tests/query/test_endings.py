@@ -46,7 +46,7 @@ def test_a_run_with_a_checkpoint_gives_what_one_without_gives(
     data = rows_of(flow, 6, seed=3)
     wanted = expected(flow, data, to_the_end=True)
     for _ in range(2):  # the second time there is nothing left to do
-        found = flow.run_local(inputs_of(data), checkpoint=str(tmp_path / "checkpoint"), workers=workers)
+        found = flow.run(inputs_of(data), checkpoint=str(tmp_path / "checkpoint"), workers=workers)
         assert all_rows(flow, found) == wanted
     assert (max(epoch for _, epoch in wanted) >= len(data)) == (name in PUTS_OFF)
 
@@ -54,25 +54,25 @@ def test_a_run_with_a_checkpoint_gives_what_one_without_gives(
 def test_processes_close_what_is_left_too(tmp_path: Path) -> None:
     flow = FLOWS["windows"]()
     data = rows_of(flow, 4, seed=5)
-    found = flow.run_local(inputs_of(data), checkpoint=str(tmp_path / "checkpoint"), processes=2)
+    found = flow.run(inputs_of(data), checkpoint=str(tmp_path / "checkpoint"), processes=2)
     assert all_rows(flow, found) == expected(flow, data, to_the_end=True)
 
 
 def test_the_epochs_of_a_column_are_closed_to_the_last_and_beyond(tmp_path: Path) -> None:
     flow = FLOWS["delayed"]()
     table = pa.table({"k": [1, 2, 1, 3], "v": [1, 1, 1, 1], "epoch": [7, 0, 3, 3]})
-    query = flow.start_local(
-        numbers=ps.files(_folder(tmp_path, table)),
-        epoch="epoch",
+    query = flow.start(
+        numbers=ps.io.files(_folder(tmp_path, table)),
         checkpoint=str(tmp_path / "checkpoint"),
         output=str(tmp_path / "out"),
         available_now=True,
+        options=ps.QueryOptions(epoch="epoch"),
     )
-    query.awaitTermination()
-    held_back = ps.read_published(str(tmp_path / "out"), "counts").to_pylist()
-    found = flow.run_local(numbers=table, epoch="epoch", checkpoint=str(tmp_path / "bounded"))
+    query.await_termination()
+    held_back = ps.read_changes(str(tmp_path / "out"), "counts").to_pylist()
+    found = flow.run(numbers=table, epoch="epoch", checkpoint=str(tmp_path / "bounded"))
     closed = all_rows(flow, found)
-    assert closed == all_rows(flow, flow.run_local(numbers=table, epoch="epoch"))
+    assert closed == all_rows(flow, flow.run(numbers=table, epoch="epoch"))
     assert {epoch for _, epoch in closed} == {2, 5, 9}
     assert {row["epoch"] for row in held_back} == {2, 5}
 
@@ -86,7 +86,7 @@ def _folder(tmp_path: Path, table: pa.Table) -> str:
 
 def test_inputs_without_a_row_have_one_epoch_and_come_to_their_end(tmp_path: Path) -> None:
     flow = FLOWS["running"]()
-    found = flow.run_local(numbers=[], checkpoint=str(tmp_path / "checkpoint"))
+    found = flow.run(numbers=[], checkpoint=str(tmp_path / "checkpoint"))
     assert all_rows(flow, found) == {}
 
 
@@ -126,14 +126,14 @@ def test_what_was_put_off_waits_where_there_may_be_more(tmp_path: Path) -> None:
 
     def published() -> list[tuple[int, int]]:
         folder = _folder(tmp_path, rows)
-        query = flow.start_local(
-            numbers=ps.files(folder),
+        query = flow.start(
+            numbers=ps.io.files(folder),
             checkpoint=str(tmp_path / "checkpoint"),
             output=str(tmp_path / "out"),
             available_now=True,
         )
-        query.awaitTermination()
-        table = ps.read_published(str(tmp_path / "out"), "counts")
+        query.await_termination()
+        table = ps.read_changes(str(tmp_path / "out"), "counts")
         return [(row["epoch"], row["count"]) for row in table.to_pylist()]
 
     assert [published() for _ in range(4)] == [[], [], [(2, 1)], [(2, 1), (3, 2)]]
@@ -143,7 +143,7 @@ def test_a_run_that_has_ended_goes_on_with_what_is_added(tmp_path: Path) -> None
     flow = FLOWS["delayed"]()
     place = str(tmp_path / "checkpoint")
     first, second = [numbers([(1, 1)])], [numbers([(1, 1)]), numbers([(1, 1)])]
-    assert all_rows(flow, flow.run_local(numbers=first, checkpoint=place)) == {("counts", 2): [(1, 1)]}
+    assert all_rows(flow, flow.run(numbers=first, checkpoint=place)) == {("counts", 2): [(1, 1)]}
     # The end was said to be the end: what comes after it all the same is of the epochs after it.
-    found = all_rows(flow, flow.run_local(numbers=second, checkpoint=place))
+    found = all_rows(flow, flow.run(numbers=second, checkpoint=place))
     assert found == {("counts", 2): [(1, 1)], ("counts", 5): [(1, 2)]}

@@ -51,7 +51,7 @@ def files(case: Case, folder: Path) -> dict[str, Any]:
         for number, table in enumerate(tables):
             extra = table.append_column("unused", pa.nulls(table.num_rows))
             pq.write_table(extra, folder / name / f"{number}.parquet")
-    return {name: ps.files(folder / name) for name in ("sales", "visits")}
+    return {name: ps.io.files(folder / name) for name in ("sales", "visits")}
 
 
 # Ways.
@@ -61,20 +61,20 @@ def files(case: Case, folder: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_declared_epoch_column_says_the_epoch_and_stays_in_the_rows(case: Case, workers: int) -> None:
     flow, wanted = case.flow(), case.expected()
-    assert told(flow.run_local(items(case), epoch="day", workers=workers)) == wanted
+    assert told(flow.run(items(case), epoch="day", workers=workers)) == wanted
     together = {"sales": case.sales(case.rows[::-1]), "visits": case.visits(case.rows[::-1])}
-    assert told(flow.run_local(together, epoch={"sales": "day", "visits": "day"}, workers=workers)) == wanted
+    assert told(flow.run(together, epoch={"sales": "day", "visits": "day"}, workers=workers)) == wanted
 
 
 def test_processes_keep_the_column_too() -> None:
     case = CASES[0]
-    assert told(case.flow().run_local(items(case), epoch="day", processes=2)) == case.expected()
+    assert told(case.flow().run(items(case), epoch="day", processes=2)) == case.expected()
 
 
 @every_case
 def test_a_run_with_a_checkpoint_keeps_it_the_first_time_and_the_second(case: Case, tmp_path: Path) -> None:
     for _ in range(2):
-        found = case.flow().run_local(items(case), epoch="day", checkpoint=tmp_path / "c", workers=2)
+        found = case.flow().run(items(case), epoch="day", checkpoint=tmp_path / "c", workers=2)
         assert told(found) == case.expected()
 
 
@@ -85,37 +85,40 @@ def test_a_run_with_a_checkpoint_keeps_it_the_first_time_and_the_second(case: Ca
 )
 def test_a_query_on_files_or_tables_keeps_it(case: Case, source: str, tmp_path: Path) -> None:
     given = files(case, tmp_path / "in") if source == "files" else items(case)
-    query = case.flow().start_local(
+    query = case.flow().start(
         given,
-        epoch="day",
         checkpoint=tmp_path / "c",
         output=tmp_path / "o",
         workers=2,
         available_now=True,
+        options=ps.QueryOptions(epoch="day"),
     )
-    query.awaitTermination()
+    query.await_termination()
     assert published(case.flow(), tmp_path / "o") == case.expected()
 
 
 def test_rows_of_an_input_without_an_epoch_column_come_beside_those_of_one_with_it(tmp_path: Path) -> None:
     flow = ps.Dataflow("beside")
-    sales, plain = flow.input("sales", "day long, amount long"), flow.input("plain", "day long, amount long")
-    flow.output("all", sales.concat(plain))
+    sales, plain = (
+        flow.stream_input("sales", "day long, amount long"),
+        flow.stream_input("plain", "day long, amount long"),
+    )
+    flow.output("all", sales.union(plain))
     given = {
         "sales": pa.table({"day": [1, 0], "amount": [1, 2]}),
         "plain": pa.table({"day": [1], "amount": [3]}),
     }
     wanted = {"all": {0: [(0, 2), (1, 3)], 1: [(1, 1)]}}
-    assert told(flow.run_local(given, epoch={"sales": "day"})) == wanted
-    assert told(flow.run_local(given, epoch={"sales": "day"}, checkpoint=tmp_path)) == wanted
+    assert told(flow.run(given, epoch={"sales": "day"})) == wanted
+    assert told(flow.run(given, epoch={"sales": "day"}, checkpoint=tmp_path)) == wanted
 
 
 def test_a_column_that_is_named_like_the_one_of_rows_at_hand_stays_too(tmp_path: Path) -> None:
     flow = ps.Dataflow("named")
-    flow.output("out", flow.input("rows", pa.schema([(EPOCH, pa.int64())])))
+    flow.output("out", flow.stream_input("rows", pa.schema([(EPOCH, pa.int64())])))
     table = pa.table({EPOCH: [0, 576]})
     wanted = {"out": {epoch: [(epoch,)] for epoch in (0, 576)}}
-    assert told(flow.run_local(rows=table, epoch=EPOCH, checkpoint=tmp_path)) == wanted
+    assert told(flow.run(rows=table, epoch=EPOCH, checkpoint=tmp_path)) == wanted
 
 
 # Again.
@@ -126,11 +129,11 @@ def test_rows_of_open_epochs_are_read_again_with_their_column(workers: int, tmp_
     case = Case("again", "int", [[(3, 30), (0, 10), (1, 10)], [(2, 10), (3, 30), (5, 7)]])
     files(case, tmp_path / "in")
     later = {name: (tmp_path / "in" / name / "1.parquet").rename(tmp_path / name) for name in items(case)}
-    sources = {name: ps.files(tmp_path / "in" / name) for name in later}
+    sources = {name: ps.io.files(tmp_path / "in" / name) for name in later}
     places: dict[str, Any] = {"checkpoint": tmp_path / "c", "output": tmp_path / "o", "epoch": "day"}
-    query = case.flow().start_local(sources, **places)
+    query = case.flow().start(sources, **places)
     try:
-        query.processAllAvailable()  # only what was taken may be of epochs that are then complete
+        query.process_all_available()  # only what was taken may be of epochs that are then complete
         for name in sources:
             query.advance(name, 2)
         until(lambda: query.epoch >= 1)
@@ -143,24 +146,27 @@ def test_rows_of_open_epochs_are_read_again_with_their_column(workers: int, tmp_
     assert published(case.flow(), tmp_path / "o") == before
     for name, place in later.items():
         place.rename(tmp_path / "in" / name / "1.parquet")
-    case.flow().start_local(sources, workers=workers, available_now=True, **places).awaitTermination()
+    case.flow().start(sources, workers=workers, available_now=True, **places).await_termination()
     assert published(case.flow(), tmp_path / "o") == case.expected()
 
 
 def test_a_row_of_an_epoch_that_was_said_to_be_complete_is_refused(tmp_path: Path) -> None:
     case = Case("late", "long", [[(4, 1), (1, 2)]])
-    query = case.flow().start_local(
-        files(case, tmp_path / "in"), checkpoint=tmp_path / "c", output=tmp_path / "o", epoch="day"
+    query = case.flow().start(
+        files(case, tmp_path / "in"),
+        checkpoint=tmp_path / "c",
+        output=tmp_path / "o",
+        options=ps.QueryOptions(epoch="day"),
     )
     try:
-        query.processAllAvailable()
+        query.process_all_available()
         for name in ("sales", "visits"):
             query.advance(name, 3)
         until(lambda: query.epoch >= 2)
         pq.write_table(case.sales([(2, 9)]), tmp_path / "late")
         (tmp_path / "late").rename(tmp_path / "in" / "sales" / "late.parquet")
         with pytest.raises(FlowError, match=r"input 'sales' has a row of epoch 2 .* before epoch 3"):
-            query.awaitTermination()
+            query.await_termination()
     finally:
         query.stop(finish=False)
 
@@ -172,7 +178,7 @@ def copying(declared: pa.DataType | None) -> ps.Dataflow:
     """A copy, of an input that declares its epoch column as a type, or does not declare it."""
     flow = ps.Dataflow("copying")
     fields = [("x", pa.int64())] if declared is None else [("x", pa.int64()), ("day", declared)]
-    flow.output("out", flow.input("rows", pa.schema(fields)))
+    flow.output("out", flow.stream_input("rows", pa.schema(fields)))
     return flow
 
 
@@ -183,14 +189,16 @@ def ways(flow: ps.Dataflow, rows: pa.Table, folder: Path) -> list[Any]:
 
     def query(number: int, given: object) -> Outputs:
         places: dict[str, Any] = {"checkpoint": folder / f"c{number}", "output": folder / f"o{number}"}
-        flow.start_local(rows=given, epoch="day", available_now=True, **places).awaitTermination()
+        flow.start(
+            rows=given, available_now=True, options=ps.QueryOptions(epoch="day"), **places
+        ).await_termination()
         return published(flow, folder / f"o{number}")
 
     return [
-        lambda: told(flow.run_local(rows=rows, epoch="day")),
-        lambda: told(flow.run_local(rows=rows, epoch="day", checkpoint=folder / "c")),
+        lambda: told(flow.run(rows=rows, epoch="day")),
+        lambda: told(flow.run(rows=rows, epoch="day", checkpoint=folder / "c")),
         lambda: query(1, rows),
-        lambda: query(2, ps.files(folder / "in")),
+        lambda: query(2, ps.io.files(folder / "in")),
     ]
 
 

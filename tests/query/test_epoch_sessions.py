@@ -30,8 +30,8 @@ ROWS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 60), st.integers(0, 
 
 def sessions_flow(*keys: str, lateness: int = 18) -> ps.Dataflow:
     flow = ps.Dataflow("sessions")
-    rows = flow.input("rows", TIMED, epoch=ps.event_time("at", every=EVERY, lateness=lateness))
-    flow.output("sessions", rows.sessions(*keys, at="at", gap=GAP))
+    rows = flow.stream_input("rows", TIMED, epochs=ps.by_event_time("at", every=EVERY, lateness=lateness))
+    flow.output("sessions", rows.session_window(*keys, at="at", gap=GAP))
     return flow
 
 
@@ -41,7 +41,7 @@ def test_each_session_comes_once_in_the_epoch_in_which_it_ends(
     rows: list[Row], has_keys: bool, workers: int
 ) -> None:
     flow = sessions_flow(*(["k"] if has_keys else []))
-    found = flow.run_local(rows=pa.concat_tables(timed_tables([rows])), workers=workers)["sessions"]
+    found = flow.run(rows=pa.concat_tables(timed_tables([rows])), workers=workers)["sessions"]
     alike = rows if has_keys else [(0, *row[1:]) for row in rows]
     wanted = Counter((row[-1] // EVERY, *row) for row in sessions_of(alike, GAP))
     total: Counter[Row] = Counter()
@@ -56,9 +56,9 @@ def test_each_session_comes_once_in_the_epoch_in_which_it_ends(
 def test_with_aggregates_a_session_is_one_row(rows: list[Row], has_keys: bool, workers: int) -> None:
     flow = ps.Dataflow("sessions")
     keys = ["k"] if has_keys else []
-    timed = flow.input("rows", TIMED, epoch=ps.event_time("at", every=EVERY, lateness=18))
-    flow.output("sessions", timed.sessions(*keys, at="at", gap=GAP, rows=ps.count(), total=ps.sum("n")))
-    found = flow.run_local(rows=pa.concat_tables(timed_tables([rows])), workers=workers)["sessions"]
+    timed = flow.stream_input("rows", TIMED, epochs=ps.by_event_time("at", every=EVERY, lateness=18))
+    flow.output("sessions", timed.session_window(*keys, at="at", gap=GAP, rows=ps.count(), total=ps.sum("n")))
+    found = flow.run(rows=pa.concat_tables(timed_tables([rows])), workers=workers)["sessions"]
     groups: dict[Row, list[Any]] = {}
     alike = rows if has_keys else [(0, *row[1:]) for row in rows]
     for k, _, n, *ends in sessions_of(alike, GAP):
@@ -73,9 +73,9 @@ def test_by_a_promise_sessions_come_when_the_bound_has_passed_them(
     epochs: list[list[Row]], workers: int
 ) -> None:
     flow = ps.Dataflow("promised")
-    rows = flow.input("rows", TIMED).event_time("at", lateness=5)
-    flow.output("sessions", rows.sessions("k", at="at", gap=GAP))
-    found = flow.run_local(rows=timed_tables(epochs), workers=workers)["sessions"]
+    rows = flow.stream_input("rows", TIMED).with_watermark("at", 5)
+    flow.output("sessions", rows.session_window("k", at="at", gap=GAP))
+    found = flow.run(rows=timed_tables(epochs), workers=workers)["sessions"]
     truth = judged(epochs, 5)
     for epoch in range(len(epochs)):
         sessions = sessions_of(truth.in_time[epoch], GAP)
@@ -108,11 +108,11 @@ def test_generations_may_differ_in_their_number_of_workers() -> None:
     ],
 )
 def test_what_is_no_session_is_refused(columns: dict[str, Any], said: str) -> None:
-    rows = ps.Dataflow("test").input("rows", TIMED, epoch=ps.event_time("at", every=1, lateness=1))
+    rows = ps.Dataflow("test").stream_input("rows", TIMED, epochs=ps.by_event_time("at", every=1, lateness=1))
     with pytest.raises(FlowError, match=said):
-        rows.sessions("k", **{"at": "at", "gap": 3, **columns})
+        rows.session_window("k", **{"at": "at", "gap": 3, **columns})
 
 
 def test_sessions_of_a_stream_need_event_time() -> None:
     with pytest.raises(FlowError, match="waits for event time, and no stream that it is made of has one"):
-        ps.Dataflow("test").input("rows", TIMED).sessions("k", at="at", gap=3)
+        ps.Dataflow("test").stream_input("rows", TIMED).session_window("k", at="at", gap=3)

@@ -44,9 +44,11 @@ ITEMS = st.lists(st.lists(st.integers(0, 60), max_size=4), min_size=1, max_size=
 
 def windows_flow(lateness: int, late: Any = None) -> ps.Dataflow:  # noqa: ANN401 - as the input takes it
     flow = ps.Dataflow("windows")
-    rows = flow.input("rows", "at long", epoch=ps.event_time("at", every=EVERY, lateness=lateness), late=late)
-    windows = rows.window("at", SIZE).delay_until("window_end")
-    flow.output("windows", windows.reduce("window_start", "window_end", rows=ps.count()))
+    rows = flow.stream_input(
+        "rows", "at long", epochs=ps.by_event_time("at", every=EVERY, lateness=lateness), late=late
+    )
+    windows = rows.window("at", SIZE).emit_on_close("window_end")
+    flow.output("windows", windows.group_by("window_start", "window_end").agg(rows=ps.count()))
     return flow
 
 
@@ -80,18 +82,18 @@ def found(results: Any, name: str) -> Counter[Any]:  # noqa: ANN401 - results by
 def test_each_window_comes_once_in_its_last_epoch(
     items: list[list[int]], lateness: int, workers: int
 ) -> None:
-    results = windows_flow(lateness).run_local(rows=tables(items), workers=workers)
+    results = windows_flow(lateness).run(rows=tables(items), workers=workers)
     windows, late = expected(items, lateness)
     assert found(results, "windows") == windows
     assert found(results, "rows_late") == late
-    dropping = windows_flow(lateness, "drop").run_local(rows=tables(items), workers=workers)
+    dropping = windows_flow(lateness, "drop").run(rows=tables(items), workers=workers)
     assert found(dropping, "windows") == windows
 
 
 @settings(max_examples=10, deadline=None)
 @given(items=ITEMS, lateness=st.integers(0, 25))
 def test_of_one_table_nothing_is_late(items: list[list[int]], lateness: int) -> None:
-    results = windows_flow(lateness).run_local(rows=pa.concat_tables(tables(items)))
+    results = windows_flow(lateness).run(rows=pa.concat_tables(tables(items)))
     assert found(results, "windows") == expected([[*chain(*items)]], lateness)[0]
     assert not found(results, "rows_late")
 
@@ -99,19 +101,19 @@ def test_of_one_table_nothing_is_late(items: list[list[int]], lateness: int) -> 
 def test_processes_and_checkpoints_give_the_same_windows(tmp_path: Path) -> None:
     items = [[3, 1], [12], [4, 31], [29, 44]]
     windows, _ = expected([[*chain(*items)]], 40)
-    assert found(windows_flow(40).run_local(rows=tables(items), processes=2), "windows") == windows
+    assert found(windows_flow(40).run(rows=tables(items), processes=2), "windows") == windows
     for _ in range(2):
-        again = windows_flow(40).run_local(rows=tables(items), checkpoint=tmp_path / "c", workers=2)
+        again = windows_flow(40).run(rows=tables(items), checkpoint=tmp_path / "c", workers=2)
         assert found(again, "windows") == windows
 
 
 def test_timestamps_make_epochs_since_1970() -> None:
     flow = ps.Dataflow("minutes")
-    times = ps.event_time("at", every="1 minute", lateness="2 minutes")
-    rows = flow.input("rows", "at timestamp", epoch=times)
-    flow.output("hours", rows.window("at", "1 hour").delay_until("window_end").count("window_start"))
+    times = ps.by_event_time("at", every="1 minute", lateness="2 minutes")
+    rows = flow.stream_input("rows", "at timestamp", epochs=times)
+    flow.output("hours", rows.window("at", "1 hour").emit_on_close("window_end").count("window_start"))
     start = datetime(2024, 5, 1, 9, tzinfo=UTC)
-    found = flow.run_local(rows=[[{"at": start + timedelta(minutes=m)}] for m in (5, 59, 58, 61)])["hours"]
+    found = flow.run(rows=[[{"at": start + timedelta(minutes=m)}] for m in (5, 59, 58, 61)])["hours"]
     minute = int(start.timestamp()) // 60
     assert {epoch: table["count"].to_pylist() for epoch, table in found.items() if table.num_rows} == {
         minute + 59: [3],
@@ -130,19 +132,19 @@ def test_a_query_advances_by_what_it_has_read_and_goes_on_with_more_workers(tmp_
     (folder := tmp_path / "in").mkdir()
     items = [[1, 3], [8, 2], [14], [4, 12], [30, 22], [2, 41], [60]]
     for number, item in enumerate(items):
-        query = windows_flow(7).start_local(
-            rows=ps.files(folder),
+        query = windows_flow(7).start(
+            rows=ps.io.files(folder),
             checkpoint=tmp_path / "c",
             output=tmp_path / "out",
             workers=1 + number % 3,
         )
         write(folder, str(number), item)
-        query.processAllAvailable()
+        query.process_all_available()
         complete = max(0, (max(chain(*items[: number + 1])) - 7) // EVERY)
         assert query.frontiers()["windows"] == [(complete,)], item
         query.stop()
     windows, late = expected(items, 7)
-    published = {name: ps.read_published(str(tmp_path / "out"), name) for name in ("windows", "rows_late")}
+    published = {name: ps.read_changes(str(tmp_path / "out"), name) for name in ("windows", "rows_late")}
     over = Counter({row: n for row, n in windows.items() if row[0] < (60 - 7) // EVERY})
     assert Counter(tuple(row.values()) for row in published["windows"].to_pylist()) == over
     assert Counter(tuple(row.values()) for row in published["rows_late"].to_pylist()) == late
@@ -152,25 +154,25 @@ def test_an_input_without_rows_holds_the_others_back_and_is_named(tmp_path: Path
     flow = ps.Dataflow("two")
     for name in ("loud", "quiet"):
         (tmp_path / name).mkdir()
-        rows = flow.input(name, "at long", epoch=ps.event_time("at", every=EVERY, lateness=0))
+        rows = flow.stream_input(name, "at long", epochs=ps.by_event_time("at", every=EVERY, lateness=0))
         flow.output(
-            f"{name} windows", rows.window("at", SIZE).delay_until("window_end").count("window_start")
+            f"{name} windows", rows.window("at", SIZE).emit_on_close("window_end").count("window_start")
         )
-    query = flow.start_local(
-        loud=ps.files(tmp_path / "loud"),
-        quiet=ps.files(tmp_path / "quiet"),
+    query = flow.start(
+        loud=ps.io.files(tmp_path / "loud"),
+        quiet=ps.io.files(tmp_path / "quiet"),
         checkpoint=tmp_path / "c",
         output=tmp_path / "out",
     )
     write(tmp_path / "loud", "1", [3, 25])
-    query.processAllAvailable()
+    query.process_all_available()
     assert query.epoch == -1
     assert "input 'quiet' may still send at epoch 0" in query.why("quiet windows")
     query.advance("quiet", 4)  # its user knows better
-    query.processAllAvailable()
+    query.process_all_available()
     assert query.epoch == 3
     query.stop()
-    assert ps.read_published(str(tmp_path / "out"), "loud windows")["count"].to_pylist() == [1]
+    assert ps.read_changes(str(tmp_path / "out"), "loud windows")["count"].to_pylist() == [1]
 
 
 # Worlds.
@@ -202,7 +204,7 @@ def test_what_is_put_out_does_not_depend_on_the_schedule() -> None:
 def test_a_simulated_world_has_the_windows_of_a_run() -> None:
     flow = epochs_flow()
     rows = rows_in_time()
-    found = flow.run_local(rows=pa.concat_tables(rows["rows"]))["windows"].table()
+    found = flow.run(rows=pa.concat_tables(rows["rows"]))["windows"].table()
     world = Simulator(flow.plan, prepared(flow.plan, rows)).run(next(iter(cases([3], 3, 3)))).run
     put_out = [
         (time[0], *row.values())
@@ -279,11 +281,11 @@ def test_an_input_that_waits_for_its_end_is_found(monkeypatch: pytest.MonkeyPatc
 
 
 def promised(**given: Any) -> Any:  # noqa: ANN401 - as event_time takes them
-    return ps.event_time(**{"at": "at", "every": "1 s", "lateness": "1 s", **given})
+    return ps.by_event_time(**{"at": "at", "every": "1 s", "lateness": "1 s", **given})
 
 
 CASES: list[tuple[Callable[[], Any], type[Exception], str]] = [
-    (lambda: "day", FlowError, r"input 'rows', epoch=, needs ps.event_time\('at'.* was given 'day'"),
+    (lambda: "day", FlowError, r"input 'rows', epoch=, needs ps.by_event_time\('at'.* was given 'day'"),
     (lambda: promised(at="time"), SchemaError, "needs the column 'time'"),
     (lambda: promised(at="s"), SchemaError, "needs a timestamp, a date or an integer"),
     (lambda: promised(every=3), FlowError, "every must be a timedelta or text"),
@@ -297,30 +299,30 @@ def test_what_is_no_event_time_is_refused_in_words(
     epoch: Callable[[], Any], kind: type[Exception], said: str
 ) -> None:
     with pytest.raises(kind, match=said):
-        ps.Dataflow("test").input("rows", "at timestamp, s string", epoch=epoch())
+        ps.Dataflow("test").stream_input("rows", "at timestamp, s string", epochs=epoch())
 
 
 def test_inputs_of_a_flow_have_the_same_epochs() -> None:
     flow = ps.Dataflow("test")
-    rows = flow.input("rows", "at timestamp, n long", epoch=promised())
+    rows = flow.stream_input("rows", "at timestamp, n long", epochs=promised())
     with pytest.raises(FlowError, match="those of input 'rows' are of 1000000 timestamp"):
-        flow.input("others", "at timestamp", epoch=promised(every="2 s"))
+        flow.stream_input("others", "at timestamp", epochs=promised(every="2 s"))
     with pytest.raises(SchemaError, match="is int64, and the epochs are pieces of timestamp"):
-        rows.delay_until("n")
+        rows.emit_on_close("n")
     flow.output("rows", rows)
     with pytest.raises(FlowError, match="input 'rows' already has epochs of its event time 'at'"):
-        flow.run_local(rows=[], epoch={"rows": "n"})
+        flow.run(rows=[], epoch={"rows": "n"})
 
 
 @pytest.mark.parametrize(("at", "said"), [([None], "'at' has nulls"), ([-1], "epochs must be 0 or more")])
 def test_every_row_needs_an_event_time_since_1970(at: list[int | None], said: str) -> None:
     flow = windows_flow(0)
     with pytest.raises(SchemaError, match=said):
-        flow.run_local(rows=pa.table({"at": pa.array(at, pa.int64())}))
+        flow.run(rows=pa.table({"at": pa.array(at, pa.int64())}))
 
 
 def test_a_late_row_that_is_an_error_is_named() -> None:
     with pytest.raises(
         FlowError, match="has rows of epoch 0, by their event time 'at', after the watermark had reached"
     ):
-        windows_flow(0, "error").run_local(rows=tables([[20], [3]]))
+        windows_flow(0, "error").run(rows=tables([[20], [3]]))

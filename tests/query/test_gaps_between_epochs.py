@@ -24,8 +24,8 @@ DAYS = {
 
 def flow_of_two(*, delays: bool = False) -> ps.Dataflow:
     flow = ps.Dataflow("two")
-    dated, counted = flow.input("dated", "x long"), flow.input("counted", "x long")
-    flow.output("counts", dated.concat(counted).count("x", running=True))
+    dated, counted = flow.stream_input("dated", "x long"), flow.stream_input("counted", "x long")
+    flow.output("counts", dated.union(counted).group_by("x", running=True).count())
     if delays:
         flow.output("later", dated.delay(2))
     return flow
@@ -49,26 +49,24 @@ def told(results: ps.Results) -> dict[str, list[dict[str, Any]]]:
 def test_a_run_goes_on_with_later_epochs_whatever_the_gaps(name: str, tmp_path: Path) -> None:
     before, after = DAYS[name]
     flow = flow_of_two()
-    flow.run_local(given(before), epoch={"dated": "day"}, checkpoint=tmp_path / "c")
-    found = flow.run_local(
-        given(before + after), epoch={"dated": "day"}, checkpoint=tmp_path / "c", workers=2
-    )
-    assert told(found) == told(flow.run_local(given(before + after), epoch={"dated": "day"}))
+    flow.run(given(before), epoch={"dated": "day"}, checkpoint=tmp_path / "c")
+    found = flow.run(given(before + after), epoch={"dated": "day"}, checkpoint=tmp_path / "c", workers=2)
+    assert told(found) == told(flow.run(given(before + after), epoch={"dated": "day"}))
 
 
 def test_a_run_across_wide_gaps_is_saved_on_the_way_and_refuses_other_rows(tmp_path: Path) -> None:
     flow = flow_of_two()
-    flow.run_local(given([7, 20240101]), epoch={"dated": "day"}, checkpoint=tmp_path / "c")
+    flow.run(given([7, 20240101]), epoch={"dated": "day"}, checkpoint=tmp_path / "c")
     with pytest.raises(
         FlowError, match="input 'dated': this checkpoint has already taken 2 items with 2 rows"
     ):
-        flow.run_local(given([7, 20240102]), epoch={"dated": "day"}, checkpoint=tmp_path / "c")
+        flow.run(given([7, 20240102]), epoch={"dated": "day"}, checkpoint=tmp_path / "c")
 
 
 def test_epochs_that_the_end_of_a_run_has_closed_are_refused_and_not_moved(tmp_path: Path) -> None:
     flow = flow_of_two(delays=True)
-    flow.run_local(given([0, 1]), epoch={"dated": "day"}, checkpoint=tmp_path / "c")
+    flow.run(given([0, 1]), epoch={"dated": "day"}, checkpoint=tmp_path / "c")
     with pytest.raises(
         FlowError, match=r"'dated' has a row of epoch 2 .* everything before epoch 4 is complete"
     ):
-        flow.run_local(given([0, 1, 2]), epoch={"dated": "day"}, checkpoint=tmp_path / "c")
+        flow.run(given([0, 1, 2]), epoch={"dated": "day"}, checkpoint=tmp_path / "c")

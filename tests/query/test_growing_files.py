@@ -19,6 +19,7 @@ import pytest
 import pointstamp as ps
 from pointstamp.errors import FlowError, OperatorError, SourceError
 from pointstamp.sources.file_names import Format
+from support.options import with_options
 from support.streams import published_by_epoch, until
 
 WRITE_SLOWLY = """
@@ -51,14 +52,17 @@ with open(path, "wb") as file:
 
 def copying(check: Any = None) -> ps.Dataflow:  # noqa: ANN401 - a function of a batch
     flow = ps.Dataflow("copying")
-    stream = flow.input("rows", "x long")
+    stream = flow.stream_input("rows", "x long")
     flow.output("out", stream if check is None else stream.map_batches(check, "x long"))
     return flow
 
 
 def started(place: Path, format_name: Format, flow: ps.Dataflow | None = None, **how: Any) -> ps.Query:  # noqa: ANN401
-    return (flow or copying()).start_local(
-        rows=ps.files(place / "in", format_name), checkpoint=place / "c", output=place / "o", **how
+    return (flow or copying()).start(
+        rows=ps.io.files(place / "in", format_name),
+        checkpoint=place / "c",
+        output=place / "o",
+        **with_options(how),
     )
 
 
@@ -101,15 +105,15 @@ def test_a_file_that_is_being_written_is_taken_whole_or_not_at_all(
         put_rows(folder, format_name, "2", -2)
         query = started(tmp_path, format_name, available_now=available_now)
         try:
-            query.processAllAvailable()
+            query.process_all_available()
             assert published(tmp_path) == {0: [-1], 1: [-2]}
             writer.stdin.write(b"continue\n")
             writer.stdin.close()
             assert writer.wait() == 0
             if available_now:
-                query.awaitTermination()
+                query.await_termination()
                 query = started(tmp_path, format_name, available_now=True)
-                query.awaitTermination()
+                query.await_termination()
             else:
                 until(lambda: query.epoch >= 2)
             assert query.restarts == 0
@@ -140,7 +144,7 @@ def ticked_and_not_committed(place: Path, content: str) -> Path:
     (place / "in" / "0").write_text(content)
     query = started(place, "csv", copying(refuse))
     with pytest.raises(OperatorError, match="not today"):
-        query.awaitTermination()
+        query.await_termination()
     return place / "in" / "0"
 
 
@@ -154,7 +158,7 @@ def test_a_file_that_has_changed_is_read_as_it_is_as_long_as_nothing_of_it_is_co
     query = started(
         tmp_path, "csv", copying(accept), processes=processes, available_now=True, accept_changes=True
     )
-    query.awaitTermination()
+    query.await_termination()
     assert query.restarts == 0
     assert published(tmp_path) == {0: [int(line) for line in content.split()[1:]]}
 
@@ -168,7 +172,7 @@ def test_a_file_that_changes_while_it_waits_to_be_read_costs_a_restart_and_no_ro
         """The files of the folder; the first reader finds that the file was written to once more."""
 
         def __init__(self) -> None:
-            self.inner, self.has_grown = ps.files(tmp_path / "in", "csv"), False
+            self.inner, self.has_grown = ps.io.files(tmp_path / "in", "csv"), False
             self.units_per_tick = 1
             self.watch, self.after = self.inner.watch, self.inner.after
             self.renewed, self.describe = self.inner.renewed, self.inner.describe
@@ -179,9 +183,9 @@ def test_a_file_that_changes_while_it_waits_to_be_read_costs_a_restart_and_no_ro
                 file.write_text("x\n1\n2\n")
             return self.inner.read(part, schema)
 
-    query = copying().start_local(rows=Grows(), checkpoint=tmp_path / "c", output=tmp_path / "o")
+    query = copying().start(rows=Grows(), checkpoint=tmp_path / "c", output=tmp_path / "o")
     try:
-        until(lambda: query.epoch >= 0 or not query.isActive)
+        until(lambda: query.epoch >= 0 or not query.is_active)
         assert query.restarts == 1
     finally:
         query.stop()
@@ -198,7 +202,7 @@ def test_a_file_that_has_changed_after_some_of_it_was_committed_is_refused_at_on
     file = tmp_path / "in" / "0"
     file.write_text("x,day\n1,0\n2,9\n")
     query = started(tmp_path, "csv", epoch="day")
-    query.processAllAvailable()
+    query.process_all_available()
     query.advance("rows", 1)
     until(lambda: query.epoch >= 0)
     query.stop()
@@ -207,7 +211,7 @@ def test_a_file_that_has_changed_after_some_of_it_was_committed_is_refused_at_on
     with pytest.raises(
         SourceError, match="input 'rows': '0' was changed after a part of its rows was committed"
     ):
-        query.awaitTermination()
+        query.await_termination()
     assert query.restarts == 0
     file.write_text("x,day\n1,0\n2,9\n")
     started(tmp_path, "csv", epoch="day", available_now=True).awaitTermination()
@@ -233,4 +237,4 @@ def test_a_file_of_which_nobody_knows_whether_it_is_written_waits_until_it_has_s
 
 def test_settle_seconds_below_zero_are_refused() -> None:
     with pytest.raises(FlowError, match="settle_seconds must be 0 or more, got -1"):
-        ps.files("/in", settle_seconds=-1)
+        ps.io.files("/in", settle_seconds=-1)

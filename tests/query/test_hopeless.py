@@ -64,16 +64,16 @@ FAILURES: dict[Callable[[], None], str] = {
 
 
 def run(flow: ps.Dataflow, source: object, place: Path, processes: int | None) -> ps.Query:
-    query = flow.start_local(
+    query = flow.start(
         numbers=source,
         checkpoint=place / "checkpoint",
         output=place / "out",
         available_now=True,
         processes=processes,
-        restarts=ps.RestartPolicy(pause_seconds=0.0),
+        options=ps.QueryOptions(restarts=ps.RestartPolicy(pause_seconds=0.0)),
     )
     try:
-        query.awaitTermination()
+        query.await_termination()
     finally:
         query.stop(finish=False)
     return query
@@ -92,7 +92,9 @@ def test_what_a_function_raises_again_and_again_ends_the_query_with_the_name_of_
         return batch
 
     flow = ps.Dataflow("hopeless")
-    flow.output("out", flow.input("numbers", "x long").exchange("x").map_batches(function, name="rank"))
+    flow.output(
+        "out", flow.stream_input("numbers", "x long").exchange("x").map_batches(function).named("rank")
+    )
     source = pa.table({"x": [1, 2, 3]})
     with pytest.raises(OperatorError, match=rf"^operator 'rank' failed .*{re.escape(FAILURES[fail])}"):
         run(flow, source, tmp_path, processes)

@@ -84,29 +84,27 @@ def test_the_examples_of_the_page_run(tmp_path: Path) -> None:
     flow, source = names["flow"], names["source"]
     assert isinstance(flow, ps.Dataflow)
     output = str(tmp_path / "checked")
-    query = flow.start_local(
-        orders=source, checkpoint=str(tmp_path / "two"), output=output, available_now=True
-    )
-    query.awaitTermination()
-    assert ps.read_published(output)["bad"].select(["text"]).to_pylist() == [{"text": "no JSON"}]
-    assert ps.read_published(output)["good"].num_rows == 3
+    query = flow.start(orders=source, checkpoint=str(tmp_path / "two"), output=output, available_now=True)
+    query.await_termination()
+    assert ps.read_changes(output)["bad"].select(["text"]).to_pylist() == [{"text": "no JSON"}]
+    assert ps.read_changes(output)["good"].num_rows == 3
 
 
 def test_all_that_is_available_is_processed_however_young_it_is(tmp_path: Path) -> None:
     topic = new_topic(2)
     put(topic, [b'{"n": 0}'])
     flow = ps.Dataflow("young")
-    flow.output("numbers", flow.input("numbers", "n long"))
-    query = flow.start_local(
-        numbers=ps.kafka(address(), topic, look_every_seconds=600.0),
+    flow.output("numbers", flow.stream_input("numbers", "n long"))
+    query = flow.start(
+        numbers=ps.io.kafka(address(), topic, look_every_seconds=600.0),
         checkpoint=str(tmp_path / "checkpoint"),
         output=str(tmp_path / "out"),
     )
     try:
         for number in range(1, 9):
             put(topic, [b'{"n": %d}' % number], partition=number % 2)
-            query.processAllAvailable()
-            rows = ps.read_published(str(tmp_path / "out"))["numbers"]["n"].to_pylist()
+            query.process_all_available()
+            rows = ps.read_changes(str(tmp_path / "out"))["numbers"]["n"].to_pylist()
             assert sorted(rows) == list(range(number + 1))
     finally:
         query.stop(finish=False)
@@ -117,16 +115,16 @@ def test_records_that_are_left_out_are_counted(tmp_path: Path) -> None:
     put(topic, [b'{"n": 1}', b"no JSON"])
     put(topic, [b"{", b"}", b'{"n": 2}'], partition=1)
     flow = ps.Dataflow("counted")
-    flow.output("numbers", flow.input("numbers", "n long"))
-    query = flow.start_local(
-        numbers=ps.kafka(address(), topic, on_bad="skip"),
+    flow.output("numbers", flow.stream_input("numbers", "n long"))
+    query = flow.start(
+        numbers=ps.io.kafka(address(), topic, on_bad="skip"),
         checkpoint=str(tmp_path / "checkpoint"),
         output=str(tmp_path / "out"),
         workers=2,
         available_now=True,
     )
-    query.awaitTermination()
-    progress = query.lastProgress
+    query.await_termination()
+    progress = query.last_progress
     assert progress is not None
     assert (progress["rowsIn"], progress["rowsSkipped"]) == ({"numbers": 2}, {"numbers": 3})
 
@@ -135,8 +133,8 @@ def test_a_promise_rests_on_the_same_units_when_the_next_driver_finds_more() -> 
     topic = new_topic()
     put(topic, [b'{"day": 1}', b'{"day": 2}'])
     flow = ps.Dataflow("days")
-    flow.output("days", flow.input("days", "day long"))
-    source = ps.kafka(address(), topic)
+    flow.output("days", flow.stream_input("days", "day long"))
+    source = ps.io.kafka(address(), topic)
     spec = spec_of(
         flow,
         [{}],

@@ -25,8 +25,8 @@ EVERY = 5
 
 def coordinator(idle: str | None = None) -> Coordinator:
     flow = ps.Dataflow("lanes")
-    epoch = ps.event_time("at", every=EVERY, lateness=0, idle=idle)
-    flow.output("rows", flow.input("rows", "at long", epoch=epoch))
+    epoch = ps.by_event_time("at", every=EVERY, lateness=0, idle=idle)
+    flow.output("rows", flow.stream_input("rows", "at long", epochs=epoch))
     columns = {"rows": EventEpochs("at", pa.int64(), EVERY, 0)}
     sources = {"rows": Growing(units_per_tick=None)}
     spec = spec_of(

@@ -20,19 +20,25 @@ from pointstamp.journal.history import Said
 from pointstamp.journal.promises import Promises
 from pointstamp.query.intake import Intake
 from pointstamp.sources.port import Part, Unit
+from support.options import with_options
 from support.streams import published_by_epoch, put, until
 
 
 def copying(**how: Any) -> ps.Dataflow:  # noqa: ANN401 - options of an input
     flow = ps.Dataflow("copying")
-    flow.output("out", flow.input("rows", "x long", **how))
+    flow.output("out", flow.stream_input("rows", "x long", **how))
     return flow
 
 
 def started(flow: ps.Dataflow, place: Path, **how: Any) -> ps.Query:  # noqa: ANN401 - options of a query
     (place / "in").mkdir(exist_ok=True)
-    source = ps.files(place / "in", units_per_tick=how.pop("units_per_tick", 1))
-    return flow.start_local(rows=source, checkpoint=place / "c", output=place / "o", epoch="day", **how)
+    source = ps.io.files(place / "in", units_per_tick=how.pop("units_per_tick", 1))
+    return flow.start(
+        rows=source,
+        checkpoint=place / "c",
+        output=place / "o",
+        **with_options(how, ps.QueryOptions(epoch="day")),
+    )
 
 
 def out(place: Path, name: str = "out") -> dict[int, list[tuple[Any, ...]]]:
@@ -50,7 +56,7 @@ def test_process_all_available_publishes_everything_of_inputs_that_have_ended(tm
     put(tmp_path / "in", "0", {"x": [1, 2, 3], "day": [0, 4, 2]})
     query = started(copying(), tmp_path, available_now=True)
     try:
-        query.processAllAvailable()
+        query.process_all_available()
         assert out(tmp_path) == {0: [(1,)], 2: [(3,)], 4: [(2,)]}
     finally:
         query.stop()
@@ -90,15 +96,15 @@ def test_a_promise_is_kept_over_a_change_of_drivers_for_exactly_the_units_that_c
 
 def test_an_input_is_held_to_its_own_promise_however_far_the_others_are(tmp_path: Path) -> None:
     flow = ps.Dataflow("two")
-    first = flow.input("first", "x long", late="drop")
-    flow.output("out", first.concat(flow.input("second", "x long")))
+    first = flow.stream_input("first", "x long", late="drop")
+    flow.output("out", first.union(flow.stream_input("second", "x long")))
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
-    query = flow.start_local(
-        {name: ps.files(tmp_path / name) for name in ("first", "second")},
+    query = flow.start(
+        {name: ps.io.files(tmp_path / name) for name in ("first", "second")},
         checkpoint=tmp_path / "c",
         output=tmp_path / "o",
-        epoch="day",
+        options=ps.QueryOptions(epoch="day"),
     )
     try:
         query.advance("first", 5)  # the second has said nothing, so no epoch is complete
@@ -120,7 +126,7 @@ def test_a_row_that_came_while_no_driver_ran_is_as_late_as_any(tmp_path: Path) -
     query.stop(finish=False)
     put(tmp_path / "in", "0", {"x": [1, 2], "day": [2, 3]})
     query = started(flow, tmp_path, available_now=True)
-    query.awaitTermination()
+    query.await_termination()
     assert out(tmp_path) == {3: [(2,)]}
     assert out(tmp_path, "rows_late") == {3: [(1, 2)]}
 
@@ -143,17 +149,17 @@ LATER = pa.table({"x": [3, 4, 5], "day": [4, 6, 0]})
 
 
 def in_this_process(flow: ps.Dataflow, _: Path) -> dict[str, Any]:
-    results = flow.run_local(rows=[EARLY, LATER], epoch="day")
+    results = flow.run(rows=[EARLY, LATER], epoch="day")
     return {name: each.table().to_pylist() for name, each in results.items()}
 
 
 def on_three_workers(flow: ps.Dataflow, _: Path) -> dict[str, Any]:
-    results = flow.run_local(rows=[EARLY, LATER], epoch="day", workers=3)
+    results = flow.run(rows=[EARLY, LATER], epoch="day", workers=3)
     return {name: each.table().to_pylist() for name, each in results.items()}
 
 
 def in_processes(flow: ps.Dataflow, _: Path) -> dict[str, Any]:
-    results = flow.run_local(rows=[EARLY, LATER], epoch="day", processes=2)
+    results = flow.run(rows=[EARLY, LATER], epoch="day", processes=2)
     return {name: each.table().to_pylist() for name, each in results.items()}
 
 
@@ -161,21 +167,21 @@ def in_a_query(flow: ps.Dataflow, place: Path, **how: Any) -> dict[str, Any]:  #
     put(place / "in", "0", {"x": [1, 2], "day": [5, 2]})
     query = started(flow, place, **how)
     try:
-        query.processAllAvailable()
+        query.process_all_available()
         query.advance("rows", 5)
         until(lambda: query.epoch >= 4)
         put(place / "in", "1", {"x": [3, 4, 5], "day": [4, 6, 0]})
-        query.processAllAvailable()
+        query.process_all_available()
         query.advance("rows", 9)
-        until(lambda: query.epoch >= 8 or not query.isActive)
-        if query.isActive:
+        until(lambda: query.epoch >= 8 or not query.is_active)
+        if query.is_active:
             assert query.progress().rows_late == 2
     finally:
         query.stop()
     if query.exception() is not None:
         raise query.exception() or AssertionError
     return {
-        name: ps.read_published(place / "o", name).sort_by("epoch").to_pylist()
+        name: ps.read_changes(place / "o", name).sort_by("epoch").to_pylist()
         for name in flow.plan.output_schemas()
     }
 
@@ -223,7 +229,7 @@ def test_a_query_that_a_late_row_has_ended_goes_on_with_another_policy_and_loses
     with pytest.raises(SourceError, match=r"'1\.parquet'"):
         in_a_query(copying(), tmp_path)
     query = started(copying(late="drop"), tmp_path, available_now=True)
-    query.awaitTermination()
+    query.await_termination()
     assert query.restarts == 0
     assert out(tmp_path) == {2: [(2,)], 5: [(1,)], 6: [(4,)]}
 
@@ -236,4 +242,4 @@ def test_an_input_whose_late_rows_have_an_output_says_its_name_and_columns() -> 
     with pytest.raises(FlowError, match="late_output needs late='output', got late='error'"):
         copying(late_output="somewhere")
     with pytest.raises(FlowError, match="a column 'late_epoch'"):
-        ps.Dataflow("twice").input("rows", "late_epoch long", late="output")
+        ps.Dataflow("twice").stream_input("rows", "late_epoch long", late="output")

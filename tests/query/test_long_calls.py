@@ -83,8 +83,8 @@ def test_a_query_names_an_operator_that_has_been_inside_of_one_call_for_long(
         return batch
 
     flow = ps.Dataflow("stays")
-    flow.output("out", flow.input("numbers", "x long").exchange("x").map_batches(stay, name="rank"))
-    query = flow.start_local(
+    flow.output("out", flow.stream_input("numbers", "x long").exchange("x").map_batches(stay).named("rank"))
+    query = flow.start(
         numbers=pa.table({"x": values}),
         checkpoint=tmp_path / "checkpoint",
         output=tmp_path / "out",
@@ -96,7 +96,7 @@ def test_a_query_names_an_operator_that_has_been_inside_of_one_call_for_long(
         assert told[0].endswith(" s, which was called with a batch at input 'in' at (0,)"), told
         assert "inside operator 'rank'" in query.status["message"]
         held.unlink()
-        query.processAllAvailable(SECONDS_MAX)
+        query.process_all_available(SECONDS_MAX)
         until(lambda: "inside" not in query.status["message"])
     finally:
         held.unlink(missing_ok=True)

@@ -38,21 +38,21 @@ def _sqlite(folder: Path) -> None:
 
 SINKS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], object]]] = {
     "parquet": (lambda folder: str(folder), lambda folder: shutil.rmtree(folder / "_pointstamp")),
-    "delta": (lambda folder: ps.DeltaSink(str(folder)), lambda folder: shutil.rmtree(folder / "n")),
+    "delta": (lambda folder: ps.io.DeltaSink(str(folder)), lambda folder: shutil.rmtree(folder / "n")),
     "one of your own": (lambda folder: SqliteSink(str(folder / "db")), _sqlite),
 }
 
 
 def _run(folder: Path, output: object, days: int) -> None:
     flow = ps.Dataflow("rows")
-    flow.output("n", flow.input("rows", "x long"))
-    query = flow.start_local(
+    flow.output("n", flow.stream_input("rows", "x long"))
+    query = flow.start(
         rows=[pa.record_batch({"x": [day]}) for day in range(days)],
         checkpoint=str(folder / "checkpoint"),
         output=output,  # type: ignore[arg-type]  # one of the kinds above
     )
     try:
-        assert query.awaitTermination(SECONDS_MAX)
+        assert query.await_termination(SECONDS_MAX)
     finally:
         query.stop(finish=False)
 
@@ -113,7 +113,7 @@ def test_marks_that_are_lost_before_the_first_publication_is_in_the_journal_are_
     output = sink_at(place)
     with monkeypatch.context() as patched:
         patched.setattr(Ledger, "note_published", _die)
-        with pytest.raises(ps.PointstampError, match="died here"):
+        with pytest.raises(ps.errors.PointstampError, match="died here"):
             _run_once(tmp_path, output)
     lose(place)
     before = sorted(each for each in place.rglob("*.parquet"))
@@ -135,7 +135,7 @@ def test_a_first_commit_whose_marks_are_there_is_not_published_again(
     output = sink_at(place)
     with monkeypatch.context() as patched:
         patched.setattr(Ledger, "note_published", _die)
-        with pytest.raises(ps.PointstampError, match="died here"):
+        with pytest.raises(ps.errors.PointstampError, match="died here"):
             _run_once(tmp_path, output)
     before = sorted(each for each in place.rglob("*.parquet"))
     _run(tmp_path, output, 1)
@@ -155,7 +155,7 @@ def test_an_output_that_was_begun_and_lost_without_a_commit_is_begun_again(
     output = sink_at(place)
     with monkeypatch.context() as patched:
         patched.setattr(Ledger, "commit", _die)
-        with pytest.raises(ps.PointstampError, match="died here"):
+        with pytest.raises(ps.errors.PointstampError, match="died here"):
             _run_once(tmp_path, output)
     lose(place)
     _run(tmp_path, output, 1)
@@ -164,7 +164,7 @@ def test_an_output_that_was_begun_and_lost_without_a_commit_is_begun_again(
 
 
 def _die(*_: object, **__: object) -> None:
-    raise ps.PointstampError("died here")
+    raise ps.errors.PointstampError("died here")
 
 
 def test_a_broken_driver_that_asks_the_sink_alone_publishes_rows_twice(
@@ -191,7 +191,7 @@ def test_a_commit_that_was_not_published_is_published_by_the_next_generation(tmp
     place = tmp_path / "out"
     place.mkdir()
     sink = _DiesOnce(str(place / "db"))
-    with pytest.raises(ps.PointstampError, match="no answer"):
+    with pytest.raises(ps.errors.PointstampError, match="no answer"):
         _run_once(tmp_path, sink)
     _run(tmp_path, SqliteSink(str(place / "db")), 1)
     with closing(sqlite3.connect(place / "db")) as db:
@@ -201,7 +201,7 @@ def test_a_commit_that_was_not_published_is_published_by_the_next_generation(tmp
 def test_a_commit_whose_files_are_gone_since_an_older_driver_published_it_is_no_error(tmp_path: Path) -> None:
     place = tmp_path / "out"
     place.mkdir()
-    with pytest.raises(ps.PointstampError, match="no answer"):
+    with pytest.raises(ps.errors.PointstampError, match="no answer"):
         _run_once(tmp_path, _DiesOnce(str(place / "db")))
     sink = _Overtaken(str(place / "db"))
     _run_once(tmp_path, sink)
@@ -221,20 +221,20 @@ class _DiesOnce(SqliteSink):
     """The driver dies after the commit is in the journal, before anything is published."""
 
     def publish(self, number: int, epochs_through: int, staged: object) -> None:
-        raise ps.PointstampError("no answer")
+        raise ps.errors.PointstampError("no answer")
 
 
-def _run_once(folder: Path, output: object) -> None:
+def _run_once(folder: Path, output: Any) -> None:  # noqa: ANN401 - a path or a sink
     flow = ps.Dataflow("rows")
-    flow.output("n", flow.input("rows", "x long"))
-    query = flow.start_local(
+    flow.output("n", flow.stream_input("rows", "x long"))
+    query = flow.start(
         rows=[pa.record_batch({"x": [0]})],
         checkpoint=str(folder / "checkpoint"),
-        output=output,  # type: ignore[arg-type]  # a sink of ours
-        restarts=ps.RestartPolicy(restarts_max=0),
+        output=output,
+        options=ps.QueryOptions(restarts=ps.RestartPolicy(restarts_max=0)),
     )
     try:
-        query.awaitTermination(SECONDS_MAX)
+        query.await_termination(SECONDS_MAX)
     finally:
         query.stop(finish=False)
 

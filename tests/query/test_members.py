@@ -87,13 +87,13 @@ class Counter:
     def __init__(self) -> None:
         self.seen = 0
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         self.seen += batch.num_rows
 
 
 def test_state_without_keys_stays_with_as_many_workers_as_saved_it() -> None:
     flow = ps.Dataflow("counted")
-    flow.output("out", ps.operator("counter", Counter(), x=flow.input("numbers", "k long, v long")))
+    flow.output("out", ps.operator("counter", Counter(), x=flow.stream_input("numbers", "k long, v long")))
     first = Rig(flow.plan, 2, [], random.Random(0))
     first.feed(0, {"numbers": numbers([(1, 1), (2, 2)])})
     first.save(is_whole=True)

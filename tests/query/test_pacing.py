@@ -107,7 +107,7 @@ class Slow:
 
     place: Path
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         handled = self.place / "handled"
         deadline = monotonic() + 4.0
         while not handled.exists() and noted(self.place / "decoded") < BATCHES and monotonic() < deadline:
@@ -134,7 +134,7 @@ def test_a_member_stops_reading_while_another_does_not_handle_what_it_was_sent(
 ) -> None:
     source = Gushing(tmp_path, units, value_of_worker(1))
     flow = ps.Dataflow("slow")
-    rows = flow.input("rows", "x long").exchange("x")
+    rows = flow.stream_input("rows", "x long").exchange("x")
     flow.output("counts", ps.operator("slow", Slow(tmp_path), outputs="x long", rows=rows))
     spec = QuerySpec(
         flow.plan,
@@ -148,10 +148,10 @@ def test_a_member_stops_reading_while_another_does_not_handle_what_it_was_sent(
     )
     query = begin_query(Supervisor(spec, ProcessLauncher()))
     try:
-        query.awaitTermination()
+        query.await_termination()
     finally:
         query.stop(finish=False)
-    counted: list[dict[str, Any]] = ps.read_published(tmp_path / "o", "counts").to_pylist()
+    counted: list[dict[str, Any]] = ps.read_changes(tmp_path / "o", "counts").to_pylist()
     assert sum(row["x"] for row in counted) == BATCHES * ROWS
     most = max(int(line) for line in (tmp_path / "most").read_text().split())
     # The worker that does not handle anything may have decoded as much of its own, and one batch more each.

@@ -34,13 +34,13 @@ Reader = Callable[[], list[int]]
 
 @contextmanager
 def _parquet(folder: Path) -> Iterator[tuple[Any, Reader]]:
-    yield str(folder), lambda: ps.read_published(str(folder), "n")["x"].to_pylist()
+    yield str(folder), lambda: ps.read_changes(str(folder), "n")["x"].to_pylist()
 
 
 @contextmanager
 def _delta(folder: Path) -> Iterator[tuple[Any, Reader]]:
     yield (
-        ps.DeltaSink(str(folder)),
+        ps.io.DeltaSink(str(folder)),
         lambda: DeltaTable(folder / "n").to_pyarrow_table()["x"].to_pylist(),
     )
 
@@ -54,7 +54,7 @@ def _iceberg(folder: Path) -> Iterator[tuple[Any, Reader]]:
         return [*rows["x"].to_pylist()]
 
     with closing_publishers():
-        yield ps.IcebergSink(str(folder), properties(folder)), read
+        yield ps.io.IcebergSink(str(folder), properties(folder)), read
 
 
 @contextmanager
@@ -77,14 +77,14 @@ def _postgres(folder: Path) -> Iterator[tuple[Any, Reader]]:
             with psycopg.connect(server.conninfo) as connection:
                 return [x for (x,) in connection.execute("SELECT x FROM place.n").fetchall()]
 
-        yield ps.PostgresSink(server.conninfo, "place"), read
+        yield ps.io.PostgresSink(server.conninfo, "place"), read
 
 
 @contextmanager
 def _kafka(folder: Path) -> Iterator[tuple[Any, Reader]]:
     del folder
     topic = new_topic()
-    sink = ps.KafkaSink(address(), topic, commits=f"commits-{topic}")
+    sink = ps.io.KafkaSink(address(), topic, commits=f"commits-{topic}")
     yield sink, lambda: [json.loads(record.value or b"")["x"] for record in committed(topic)]
 
 
@@ -94,20 +94,20 @@ ALL = {**LOCAL, "postgres": _postgres, "kafka": _kafka}
 
 def _run(folder: Path, source: object, output: object) -> dict[str, Any]:
     flow = ps.Dataflow("rows")
-    flow.output("n", flow.input("rows", "x long"))
+    flow.output("n", flow.stream_input("rows", "x long"))
     return _run_flow(flow, folder, source, output)
 
 
 def _run_flow(flow: ps.Dataflow, folder: Path, source: object, output: object) -> dict[str, Any]:
-    query = flow.start_local(
+    query = flow.start(
         rows=source,
         checkpoint=str(folder / "checkpoint"),
         output=output,  # type: ignore[arg-type]  # one of the kinds above
         available_now=True,
     )
     try:
-        assert query.awaitTermination(SECONDS_MAX)
-        return dict(query.lastProgress or {})
+        assert query.await_termination(SECONDS_MAX)
+        return dict(query.last_progress or {})
     finally:
         query.stop(finish=False)
 
@@ -120,17 +120,19 @@ def test_a_record_that_cannot_be_read_is_written_to_a_folder_after_a_restart(
     topic = new_topic()
     with ALL[kind](tmp_path / "out") as (output, read):
         put(topic, [b'{"x": 1}'])
-        _run(tmp_path, ps.kafka(address(), topic), output)
+        _run(tmp_path, ps.io.kafka(address(), topic), output)
         put(topic, [b'{"x": 2}', b"\xff no JSON", b'{"x": 3}'])
-        with pytest.raises(SourceError, match=r"offset 2 cannot be decoded.*on_bad=ps\.BadRecords\(path\)"):
-            _run(tmp_path, ps.kafka(address(), topic), output)
+        with pytest.raises(
+            SourceError, match=r"offset 2 cannot be decoded.*on_bad=ps\.io\.BadRecords\(path\)"
+        ):
+            _run(tmp_path, ps.io.kafka(address(), topic), output)
         assert sorted(read()) == [1]
         bad = tmp_path / "bad"
-        progress = _run(tmp_path, ps.kafka(address(), topic, on_bad=ps.BadRecords(str(bad))), output)
+        progress = _run(tmp_path, ps.io.kafka(address(), topic, on_bad=ps.io.BadRecords(str(bad))), output)
         assert progress["rowsSkipped"] == {"rows": 1}
         assert sorted(read()) == [1, 2, 3]
         put(topic, [b'{"x": 4}'])
-        _run(tmp_path, ps.kafka(address(), topic), output)
+        _run(tmp_path, ps.io.kafka(address(), topic), output)
         assert sorted(read()) == [1, 2, 3, 4]
     (written,) = bad.rglob("*.json")
     assert written.relative_to(bad).as_posix() == f"topic={topic}/partition=0/{2:020d}.json"
@@ -145,28 +147,30 @@ def test_a_record_that_cannot_be_read_is_left_out_after_a_restart(on_bad: Any, t
     topic = new_topic()
     with _delta(tmp_path / "out") as (output, read):
         put(topic, [b'{"x": 1}'])
-        _run(tmp_path, ps.kafka(address(), topic), output)
+        _run(tmp_path, ps.io.kafka(address(), topic), output)
         put(topic, [b"no JSON", b'{"x": 2}'])
         with pytest.raises(SourceError, match="offset 1 cannot be decoded"):
-            _run(tmp_path, ps.kafka(address(), topic), output)
-        _run(tmp_path, ps.kafka(address(), topic, on_bad=on_bad), output)
+            _run(tmp_path, ps.io.kafka(address(), topic), output)
+        _run(tmp_path, ps.io.kafka(address(), topic, on_bad=on_bad), output)
         assert sorted(read()) == [1, 2]
 
 
 def _count(folder: Path, source: object, output: object) -> dict[str, Any]:
     """The rows that are there, of changes with a weight."""
     flow = ps.Dataflow("rows")
-    flow.output("n", flow.input("rows", "x long, diff long").running(weight="diff").changes().select("x"))
+    flow.output("n", flow.table("rows", "x long, diff long", weight="diff").changes().select("x"))
     return _run_flow(flow, folder, source, output)
 
 
 def _records_of(topic: str, wanted: ps.Expression, folder: Path) -> list[str]:
     """The names of records, by their values, as docs/reference/connectors/index.md says."""
     flow = ps.Dataflow("search")
-    rows = flow.input("rows", "x long, diff long, partition long, offset long")
+    rows = flow.stream_input("rows", "x long, diff long, partition long, offset long")
     flow.output("n", rows.filter(wanted))
-    _run_flow(flow, folder, ps.kafka(address(), topic, columns=["partition", "offset"]), str(folder / "out"))
-    found = ps.read_published(str(folder / "out"), "n").to_pylist()
+    _run_flow(
+        flow, folder, ps.io.kafka(address(), topic, columns=["partition", "offset"]), str(folder / "out")
+    )
+    found = ps.read_changes(str(folder / "out"), "n").to_pylist()
     return [f"{topic}/{row['partition']}/{row['offset']}" for row in found]
 
 
@@ -178,28 +182,28 @@ def test_a_deletion_of_a_row_that_is_not_there_is_left_out_by_its_offset_after_a
     topic = new_topic()
     with ALL[kind](tmp_path / "out") as (output, read):
         put(topic, [b'{"x": 1, "diff": 1}'])
-        _count(tmp_path, ps.kafka(address(), topic), output)
+        _count(tmp_path, ps.io.kafka(address(), topic), output)
         put(topic, [b'{"x": 2, "diff": 1}', b'{"x": 9, "diff": -1}', b'{"x": 3, "diff": 1}'])
         with pytest.raises(
             FlowError, match=r"epoch 1 deletes 1 of row \{'x': 9\}, of which the table contains 0"
         ):
-            _count(tmp_path, ps.kafka(address(), topic), output)
+            _count(tmp_path, ps.io.kafka(address(), topic), output)
         assert sorted(read()) == [1]
         skip = _records_of(topic, ps.col("diff") < 0, tmp_path / "search")
-        progress = _count(tmp_path, ps.kafka(address(), topic, skip=skip), output)
+        progress = _count(tmp_path, ps.io.kafka(address(), topic, skip=skip), output)
         assert progress["rowsSkipped"] == {"rows": 1}
         assert sorted(read()) == [1, 2, 3]
         put(topic, [b'{"x": 4, "diff": 1}'])
-        _count(tmp_path, ps.kafka(address(), topic), output)
+        _count(tmp_path, ps.io.kafka(address(), topic), output)
         assert sorted(read()) == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("name", ["orders", "orders/0", "orders/0/-1", "a/b/0/1", ""])
 def test_records_to_be_left_out_are_named_by_topic_partition_and_offset(name: str) -> None:
     with pytest.raises(FlowError, match=r"skip must name records as 'topic/partition/offset', got"):
-        ps.kafka("h:1", "orders", skip=[name])
+        ps.io.kafka("h:1", "orders", skip=[name])
     with pytest.raises(FlowError, match=r"skip must be a list of records, got 'orders/0/1'"):
-        ps.kafka("h:1", "orders", skip="orders/0/1")
+        ps.io.kafka("h:1", "orders", skip="orders/0/1")
 
 
 @pytest.mark.parametrize(
@@ -215,13 +219,13 @@ def test_what_cannot_be_read_of_a_file_is_left_out_after_a_restart(
     there.mkdir()
     with LOCAL[kind](tmp_path / "out") as (output, read):
         (there / "1.csv").write_text("x\n1\n")
-        _run(tmp_path, ps.files(there, "csv"), output)
+        _run(tmp_path, ps.io.files(there, "csv"), output)
         (there / "2.csv").write_text("x\nnone\n2\n")
         (there / "3.csv").write_text("x\n3\n")
         with pytest.raises(FlowError, match=r"2\.csv"):
-            _run(tmp_path, ps.files(there, "csv"), output)
+            _run(tmp_path, ps.io.files(there, "csv"), output)
         assert sorted(read()) == [1]
-        _run(tmp_path, ps.files(there, "csv", **options), output)
+        _run(tmp_path, ps.io.files(there, "csv", **options), output)
         assert sorted(read()) == left
 
 
@@ -230,12 +234,12 @@ def test_a_file_that_deletes_a_row_that_is_not_there_is_left_out_after_a_restart
     there.mkdir()
     with _parquet(tmp_path / "out") as (output, read):
         (there / "1.csv").write_text("x,diff\n1,1\n")
-        _count(tmp_path, ps.files(there, "csv"), output)
+        _count(tmp_path, ps.io.files(there, "csv"), output)
         (there / "2.csv").write_text("x,diff\n9,-1\n")
         (there / "3.csv").write_text("x,diff\n3,1\n")
         with pytest.raises(FlowError, match=r"deletes 1 of row \{'x': 9\}, of which the table contains 0"):
-            _count(tmp_path, ps.files(there, "csv"), output)
-        _count(tmp_path, ps.files(there, "csv", skip=["2.csv"]), output)
+            _count(tmp_path, ps.io.files(there, "csv"), output)
+        _count(tmp_path, ps.io.files(there, "csv", skip=["2.csv"]), output)
         assert sorted(read()) == [1, 3]
 
 
@@ -254,7 +258,7 @@ def _message(offset: int, key: bytes | None, value: bytes | None) -> Any:  # noq
 
 
 def test_a_bad_record_is_written_once_with_all_that_is_known_of_it(tmp_path: Path) -> None:
-    folder = ps.BadRecords(str(tmp_path / "bad"))
+    folder = ps.io.BadRecords(str(tmp_path / "bad"))
     for reason in ("first", "second"):
         write_bad_records(folder, [(_message(3, None, b"x"), reason), (_message(12, b"k", None), reason)])
     found = sorted((tmp_path / "bad").rglob("*.json"))
@@ -281,11 +285,11 @@ def test_a_relative_folder_for_bad_records_stays_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    folder = ps.BadRecords("bad")
+    folder = ps.io.BadRecords("bad")
     monkeypatch.chdir("/")
     assert folder.path == str(tmp_path / "bad")
 
 
 def test_the_reason_for_keep_without_a_column_names_the_folder() -> None:
-    with pytest.raises(FlowError, match=r"on_bad=ps\.BadRecords\(path\)"):
-        ps.kafka("h:1", "t", on_bad="keep")
+    with pytest.raises(FlowError, match=r"on_bad=ps\.io\.BadRecords\(path\)"):
+        ps.io.kafka("h:1", "t", on_bad="keep")

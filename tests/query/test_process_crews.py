@@ -90,7 +90,7 @@ class FailsOn:
         self._mark = mark
         self._once = once
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         if 13 in batch.column("k").to_pylist() and os.path.exists(self._mark):
             if self._once:
                 os.unlink(self._mark)
@@ -103,7 +103,9 @@ def _failing(folder: Path, *, once: bool) -> tuple[ps.Dataflow, list[Rows]]:
     mark.touch()
     flow = ps.Dataflow("failing")
     logic = FailsOn(str(mark), once=once)
-    flow.output("out", ps.operator("fails", logic, x=flow.input("numbers", "k long, v long").exchange("k")))
+    flow.output(
+        "out", ps.operator("fails", logic, x=flow.stream_input("numbers", "k long, v long").exchange("k"))
+    )
     return flow, [{"numbers": numbers([(k, 1)])} for k in (1, 2, 13, 4)]
 
 

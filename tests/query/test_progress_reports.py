@@ -16,6 +16,7 @@ import pytest
 import pointstamp as ps
 from pointstamp.query.sight_words import query_samples
 from pointstamp.running.status import LoopStatus, RunStatus
+from support.options import with_options
 
 SECONDS_MAX: Final = 60.0
 HOW: Final = [{"workers": 2}, {"processes": 2}]
@@ -23,10 +24,10 @@ HOW: Final = [{"workers": 2}, {"processes": 2}]
 
 def run(flow: ps.Dataflow, folder: Path, inputs: dict[str, Any], **how: Any) -> list[dict[str, Any]]:  # noqa: ANN401
     """The reports of a query over everything that there is."""
-    query = flow.start_local(inputs, checkpoint=folder / "checkpoint", output=folder / "out", **how)
+    query = flow.start(inputs, checkpoint=folder / "checkpoint", output=folder / "out", **with_options(how))
     try:
-        query.processAllAvailable(SECONDS_MAX)
-        return query.recentProgress
+        query.process_all_available(SECONDS_MAX)
+        return query.recent_progress
     finally:
         query.stop(finish=False)
 
@@ -41,19 +42,19 @@ def by_epoch(reports: list[dict[str, Any]], key: str, name: str) -> dict[int, in
 @pytest.mark.parametrize("how", HOW, ids=["here", "processes"])
 def test_rows_are_reported_with_the_commit_of_their_epoch(how: dict[str, int], tmp_path: Path) -> None:
     flow = ps.Dataflow("sums")
-    flow.output("sums", flow.input("rows", "k long, v long").running().reduce("k", n=ps.sum("v")))
+    flow.output("sums", flow.table("rows", "k long, v long").group_by("k").agg(n=ps.sum("v")))
     sizes = [3, 5, 1, 4]
     epochs = [[{"k": k, "v": epoch} for k in range(size)] for epoch, size in enumerate(sizes)]
     reports = run(flow, tmp_path, {"rows": epochs}, snapshots=ps.SnapshotPolicy(epochs=1), **how)
     assert by_epoch(reports, "rowsIn", "rows") == dict(enumerate(sizes))
     assert [each["numInputRows"] for each in reports] == sizes
-    published = ps.read_published(tmp_path / "out", "sums")["epoch"].to_pylist()
+    published = ps.read_changes(tmp_path / "out", "sums")["epoch"].to_pylist()
     assert by_epoch(reports, "rowsOut", "sums") == Counter(published)
 
 
 def test_rows_that_are_late_by_the_watermark_of_a_stream_are_reported(tmp_path: Path) -> None:
     flow = ps.Dataflow("late")
-    rows = flow.input("rows", "at long").event_time("at", lateness=0, late="drop")
+    rows = flow.stream_input("rows", "at long").with_watermark("at", 0, late="drop")
     flow.output("rows", rows)
     epochs = [[{"at": 10}], [{"at": 3}, {"at": 20}, {"at": 4}], [{"at": 19}]]
     reports = run(flow, tmp_path, {"rows": epochs}, snapshots=ps.SnapshotPolicy(epochs=1), workers=2)
@@ -67,7 +68,7 @@ def test_rows_that_are_late_by_the_watermark_of_a_stream_are_reported(tmp_path: 
 def test_a_key_that_has_changed_often_is_one_row_of_what_is_kept(tmp_path: Path) -> None:
     flow = ps.Dataflow("kept")
     table = flow.table("rows", "k long, v long", key="k")
-    flow.output("sums", table.reduce("k", most=ps.max("v")))
+    flow.output("sums", table.group_by("k").agg(most=ps.max("v")))
     epochs = [[{"k": k, "v": epoch} for k in range(2)] for epoch in range(6)]
     reports = run(flow, tmp_path, {"rows": epochs})
     kept = {name: each["rows"] for name, each in reports[-1]["kept"].items()}

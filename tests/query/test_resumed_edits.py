@@ -33,6 +33,7 @@ from pointstamp.sources.provenance import differences
 from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.memory import MemoryStorage
 from pointstamp.storage.places import recorded_place
+from support.options import with_options
 from support.recovering import MemorySink, copied, spec_of
 from support.storages import Through
 from support.streams import SECONDS_MAX, put
@@ -49,16 +50,15 @@ def run(flow: ps.Dataflow, place: Path, days: int, **options: Any) -> Tables:  #
     """Run over so many days, and return the tables that are published."""
     names = [node.name for node in flow.plan.nodes if node.kind.value == "input"]
     given = options.pop("sources", None) or {name: DAYS[name][:days] for name in names}
-    query = flow.start_local(
+    query = flow.start(
         given,
         checkpoint=str(place / "checkpoint"),
         output=str(place / "out"),
-        snapshots=SnapshotPolicy(epochs=1),
         available_now=True,
-        **options,
+        **with_options(options, ps.QueryOptions(snapshots=SnapshotPolicy(epochs=1))),
     )
     try:
-        assert query.awaitTermination(SECONDS_MAX)
+        assert query.await_termination(SECONDS_MAX)
     finally:
         query.stop(finish=False)
     return tables_of(flow, place)
@@ -66,7 +66,7 @@ def run(flow: ps.Dataflow, place: Path, days: int, **options: Any) -> Tables:  #
 
 def tables_of(flow: ps.Dataflow, place: Path) -> Tables:
     return {
-        name: sorted(ps.read_published(str(place / "out"), name).to_pylist(), key=repr)
+        name: sorted(ps.read_changes(str(place / "out"), name).to_pylist(), key=repr)
         for name in flow.plan.output_schemas()
     }
 
@@ -82,13 +82,13 @@ def stored(place: Path) -> dict[str, bytes]:
 def sums(*, swapped: bool = False, inputs: str = "tu") -> ps.Dataflow:
     """Two sums, whose lines stand in this order or in the other."""
     flow = ps.Dataflow("sums")
-    t, u = (flow.input(each, T) for each in inputs)
+    t, u = (flow.stream_input(each, T) for each in inputs)
     if swapped:
-        y = u.running().reduce("k", n=ps.sum("v"))
-        x = t.running().reduce("k", n=ps.sum("v"))
+        y = u.to_table().group_by("k").agg(n=ps.sum("v"))
+        x = t.to_table().group_by("k").agg(n=ps.sum("v"))
     else:
-        x = t.running().reduce("k", n=ps.sum("v"))
-        y = u.running().reduce("k", n=ps.sum("v"))
+        x = t.to_table().group_by("k").agg(n=ps.sum("v"))
+        y = u.to_table().group_by("k").agg(n=ps.sum("v"))
     flow.output("of t", x)
     flow.output("of u", y)
     return flow
@@ -96,12 +96,12 @@ def sums(*, swapped: bool = False, inputs: str = "tu") -> ps.Dataflow:
 
 def made(make: Callable[[ps.Stream, ps.Stream], ps.Stream | ps.Table]) -> ps.Dataflow:
     flow = ps.Dataflow("made")
-    flow.output("out", make(flow.input("t", T), flow.input("u", U)))
+    flow.output("out", make(flow.stream_input("t", T), flow.stream_input("u", U)))
     return flow
 
 
 def tables(make: Callable[[ps.Table, ps.Table], ps.Stream | ps.Table]) -> ps.Dataflow:
-    return made(lambda t, u: make(t.running(), u.running()))
+    return made(lambda t, u: make(t.to_table(), u.to_table()))
 
 
 def ranked(**options: Any) -> ps.Dataflow:  # noqa: ANN401 - passed on
@@ -126,10 +126,10 @@ EDITS: dict[str, tuple[Callable[[], ps.Dataflow], Callable[[], ps.Dataflow]]] = 
     ),
     "values": (lambda: _values("one"), lambda: _values("ONE")),
     "delay": (
-        lambda: made(lambda t, u: t.concat(u).delay(1).count("k", running=True)),
-        lambda: made(lambda t, u: t.concat(u).delay(2).count("k", running=True)),
+        lambda: made(lambda t, u: t.union(u).delay(1).group_by("k", running=True).count()),
+        lambda: made(lambda t, u: t.union(u).delay(2).group_by("k", running=True).count()),
     ),
-    "minus": (lambda: tables(lambda t, u: t.minus(u)), lambda: tables(lambda t, u: u.minus(t))),
+    "minus": (lambda: tables(lambda t, u: t.except_(u)), lambda: tables(lambda t, u: u.except_(t))),
     "damping": (ranked, lambda: ranked(damping=0.5)),
     "cdlp": (
         lambda: tables(lambda t, u: graphs.cdlp(graphs.Graph(t.union(u), src="k", dst="v"), rounds=3)),
@@ -144,8 +144,8 @@ EDITS: dict[str, tuple[Callable[[], ps.Dataflow], Callable[[], ps.Dataflow]]] = 
         lambda: tables(lambda t, u: u.join(t, "k", how="semi")),
     ),
     "lookup": (
-        lambda: made(lambda t, u: t.lookup(u.running(), "k")),
-        lambda: made(lambda t, u: u.lookup(t.running(), "k")),
+        lambda: made(lambda t, u: t.lookup(u.to_table(), "k")),
+        lambda: made(lambda t, u: u.lookup(t.to_table(), "k")),
     ),
     "iterate": (
         lambda: tables(lambda t, u: t.iterate(lambda x, y: x.union(y).distinct(), u)),
@@ -203,10 +203,10 @@ def test_another_column_of_epochs_is_an_edit(tmp_path: Path) -> None:
 def _named_otherwise() -> ps.Dataflow:
     # Other names of variables and operators, and other lines.
     other = ps.Dataflow("sums")
-    first, second = other.input("t", T), other.input("u", U)
+    first, second = other.stream_input("t", T), other.stream_input("u", U)
 
-    left = first.running().reduce("k", n=ps.sum("v"))
-    right = second.running().reduce("k", n=ps.sum("v"), name="right")
+    left = first.to_table().group_by("k").agg(n=ps.sum("v"))
+    right = second.to_table().group_by("k").agg(n=ps.sum("v")).named("right")
     other.output("of t", left)
     other.output("of u", right)
     return other
@@ -227,7 +227,7 @@ def test_other_names_another_order_and_another_number_of_workers_are_no_edit(
 
 
 def reading() -> ps.Dataflow:
-    return tables(lambda t, u: t.union(u).reduce("k", n=ps.sum("v")))
+    return tables(lambda t, u: t.union(u).group_by("k").agg(n=ps.sum("v")))
 
 
 @pytest.fixture
@@ -245,46 +245,58 @@ def read(place: Path, t: Any, u: Any, **options: Any) -> Tables:  # noqa: ANN401
 def test_a_checkpoint_belongs_to_one_folder_for_each_input(folders: Path) -> None:
     a, b, c = (str(folders / name) for name in "abc")
     place = folders / "query"
-    found = read(place, ps.files(a), ps.files(b))
+    found = read(place, ps.io.files(a), ps.io.files(b))
     files = stored(place)
     for t, u, words in (
-        (ps.files(c), ps.files(b), rf"input 't': the checkpoint belongs to files '{a}' .*, got files '{c}'"),
-        (ps.files(b), ps.files(a), rf"input 't': the checkpoint belongs to files '{a}' .*, got files '{b}'"),
-        (ps.files(a), ps.files(b, pattern="day*"), r"input 'u': .*pattern \*.* got .*pattern day"),
-        (ps.files(a, in_order=True), ps.files(b), r"input 't': .* got .*in_order True"),
+        (
+            ps.io.files(c),
+            ps.io.files(b),
+            rf"input 't': the checkpoint belongs to files '{a}' .*, got files '{c}'",
+        ),
+        (
+            ps.io.files(b),
+            ps.io.files(a),
+            rf"input 't': the checkpoint belongs to files '{a}' .*, got files '{b}'",
+        ),
+        (ps.io.files(a), ps.io.files(b, pattern="day*"), r"input 'u': .*pattern \*.* got .*pattern day"),
+        (ps.io.files(a, in_order=True), ps.io.files(b), r"input 't': .* got .*in_order True"),
         (
             DAYS["t"],
-            ps.files(b),
+            ps.io.files(b),
             rf"input 't': the checkpoint belongs to files '{a}' .*, got rows at hand",
         ),
-        (ps.published(a, "out"), ps.files(b), rf"belongs to files '{a}' .*, got published output '{a}'"),
+        (
+            ps.io.published(a, "out"),
+            ps.io.files(b),
+            rf"belongs to files '{a}' .*, got published output '{a}'",
+        ),
     ):
         for accept in (False, True):
             with pytest.raises(PointstampError, match=words) as caught:
                 read(place, t, u, accept_changes=accept)
             assert isinstance(caught.value, RecoveryError) or "published" in words
             assert stored(place) == files
-    assert read(place, ps.files(a, bytes_per_tick=10_000), ps.files(b, list_every_seconds=1)) == found
+    assert read(place, ps.io.files(a, bytes_per_tick=10_000), ps.io.files(b, list_every_seconds=1)) == found
 
 
 def test_files_that_were_moved_are_read_on_at_their_new_place(folders: Path) -> None:
     a, b = str(folders / "a"), str(folders / "b")
-    read(folders / "query", ps.files(a), ps.files(b))
+    read(folders / "query", ps.io.files(a), ps.io.files(b))
     os.rename(a, folders / "moved")
     put(folders / "moved", "day 2", {"k": [1], "v": [1000]})
     moved = str(folders / "moved")
     with pytest.raises(RecoveryError, match=rf"pass moved_from='{a}'"):
-        read(folders / "query", ps.files(moved), ps.files(b))
+        read(folders / "query", ps.io.files(moved), ps.io.files(b))
     with pytest.raises(RecoveryError, match=r"belongs to files"):
-        read(folders / "query", ps.files(moved, moved_from=b), ps.files(b))
-    read(folders / "query", ps.files(moved, moved_from=a), ps.files(b))
+        read(folders / "query", ps.io.files(moved, moved_from=b), ps.io.files(b))
+    read(folders / "query", ps.io.files(moved, moved_from=a), ps.io.files(b))
     # From now on it is the place that is known, and to say where it was before does no harm.
-    for again in (ps.files(moved), ps.files(moved, moved_from=a)):
-        read(folders / "query", again, ps.files(b))
+    for again in (ps.io.files(moved), ps.io.files(moved, moved_from=a)):
+        read(folders / "query", again, ps.io.files(b))
     published = ps.read_table(str(folders / "query" / "out"), "out").to_pylist()
     assert [row["n"] for row in published] == [1 + 2 + 100 + 101 + 1000]
     with pytest.raises(RecoveryError, match=rf"belongs to files '{moved}'"):
-        read(folders / "query", ps.files(str(folders / "c")), ps.files(b))
+        read(folders / "query", ps.io.files(str(folders / "c")), ps.io.files(b))
 
 
 def identity(source: Any) -> dict[str, str]:  # noqa: ANN401 - any source
@@ -297,12 +309,12 @@ AS_FILES_ARE = {"pattern": "*", "order_by": "modified", "quote": '"', "header": 
 def test_every_source_has_an_identity_without_secrets() -> None:
     options = {"key": "SECRET", "password": "SECRET"}
     sources = [
-        ps.files("s3://bucket/in", storage_options=options),
-        ps.files("sftp://me:SECRET@host/in", moved_from="sftp://me:SECRET@old/in"),
-        ps.published("sftp://me:SECRET@host/out", "counts", storage_options=options),
-        ps.delta_changes("s3://bucket/table", storage_options=options),
-        ps.kafka("one:9092,two:9092", "orders", options={"sasl.password": "SECRET"}),
-        ps.kafka("one:9092", "orders", format="avro", registry="http://me:SECRET@registry"),
+        ps.io.files("s3://bucket/in", storage_options=options),
+        ps.io.files("sftp://me:SECRET@host/in", moved_from="sftp://me:SECRET@old/in"),
+        ps.io.published("sftp://me:SECRET@host/out", "counts", storage_options=options),
+        ps.io.delta("s3://bucket/table", storage_options=options),
+        ps.io.kafka("one:9092,two:9092", "orders", options={"sasl.password": "SECRET"}),
+        ps.io.kafka("one:9092", "orders", format="avro", registry="http://me:SECRET@registry"),
     ]
     assert [identity(each) for each in sources] == [
         {"kind": "files", "place": "s3://bucket/in", **AS_FILES_ARE},
@@ -330,16 +342,16 @@ def test_every_source_has_an_identity_without_secrets() -> None:
 @pytest.mark.parametrize(
     ("now", "is_same"),
     [
-        (ps.kafka("two:9092,three:9092", "orders"), True),
-        (ps.kafka("three:9092", "orders"), False),
-        (ps.kafka("three:9092", "orders", moved_from="one:9092,two:9092"), True),
-        (ps.kafka("one:9092", "payments"), False),
-        (ps.kafka("one:9092", "orders", starting="latest"), False),
-        (ps.kafka("one:9092", "orders", rows_per_tick=7, on_bad="skip"), True),
+        (ps.io.kafka("two:9092,three:9092", "orders"), True),
+        (ps.io.kafka("three:9092", "orders"), False),
+        (ps.io.kafka("three:9092", "orders", moved_from="one:9092,two:9092"), True),
+        (ps.io.kafka("one:9092", "payments"), False),
+        (ps.io.kafka("one:9092", "orders", starting="latest"), False),
+        (ps.io.kafka("one:9092", "orders", rows_per_tick=7, on_bad="skip"), True),
     ],
 )
 def test_topics_are_the_same_if_one_server_is(now: Any, is_same: bool) -> None:  # noqa: ANN401
-    before = ps.kafka("one:9092,two:9092", "orders")
+    before = ps.io.kafka("one:9092,two:9092", "orders")
     assert (not list(differences(identity(before), identity(now), now.moved_from))) == is_same
 
 
@@ -360,18 +372,18 @@ def test_a_place_is_recorded_without_credentials() -> None:
 
 def doubling(*, by: int = 2, outputs: str = "both", fails: bool = False) -> ps.Dataflow:
     flow = ps.Dataflow("doubling")
-    rows = flow.input("rows", T)
+    rows = flow.stream_input("rows", T)
 
     def multiply(batch: pa.RecordBatch) -> pa.RecordBatch:
         if fails:
             raise ValueError("the new function has a mistake")
         return batch.set_column(1, "v", pa.array([value * by for value in batch["v"].to_pylist()]))
 
-    flow.output("sums", rows.map_batches(multiply).reduce("k", v=ps.sum("v"), running=True))
+    flow.output("sums", rows.map_batches(multiply).group_by("k", running=True).agg(v=ps.sum("v")))
     if outputs == "both":
         flow.output("keys", rows.select("k"))
     if outputs == "three":
-        flow.output("more", rows.count("k", running=True))
+        flow.output("more", rows.group_by("k", running=True).count())
     return flow
 
 
@@ -412,10 +424,10 @@ def test_a_new_view_is_rejected_also_if_changes_are_accepted() -> None:
 def test_an_output_whose_operator_keeps_a_table_for_others_cannot_be_dropped(tmp_path: Path) -> None:
     def flow(*, has_first: bool) -> ps.Dataflow:
         made = ps.Dataflow("shared")
-        t = made.input("t", T).running().count("k", "v")  # which may lose rows
+        t = made.table("t", T).group_by("k", "v").count()  # which may lose rows
         if has_first:
-            made.output("first", t.top(1, "k", by="v", name="first"))
-        made.output("second", t.top(2, "k", by="v", name="second"))
+            made.output("first", t.top(1, "k", by="v").named("first"))
+        made.output("second", t.top(2, "k", by="v").named("second"))
         return made
 
     run(flow(has_first=True), tmp_path, 1)
@@ -501,32 +513,32 @@ def test_a_change_of_the_working_directory_moves_no_place(
     put(first / "in", "day 0", {"k": [1], "v": [1]})
     monkeypatch.chdir(first)
     flow = ps.Dataflow("places")
-    flow.output("out", flow.input("t", T).running().reduce("k", n=ps.sum("v")))
-    query = flow.start_local(t=ps.files("in"), checkpoint="checkpoint", output="out")
+    flow.output("out", flow.table("t", T).group_by("k").agg(n=ps.sum("v")))
+    query = flow.start(t=ps.io.files("in"), checkpoint="checkpoint", output="out")
     try:
         monkeypatch.chdir(second)
-        query.processAllAvailable(SECONDS_MAX)
+        query.process_all_available(SECONDS_MAX)
         put(first / "in", "day 1", {"k": [1], "v": [10]})
-        query.processAllAvailable(SECONDS_MAX)
+        query.process_all_available(SECONDS_MAX)
     finally:
         query.stop()
     assert list(second.iterdir()) == []
     monkeypatch.chdir(first)
     assert ps.read_table("out", "out").to_pylist() == [{"k": 1, "n": 11}]
-    query = flow.start_local(t=ps.files("in"), checkpoint="checkpoint", output="out", available_now=True)
-    assert query.awaitTermination(SECONDS_MAX)
+    query = flow.start(t=ps.io.files("in"), checkpoint="checkpoint", output="out", available_now=True)
+    assert query.await_termination(SECONDS_MAX)
     monkeypatch.chdir(second)
     (second / "in").mkdir()
-    again = flow.start_local(t=ps.files("in"), checkpoint="../first/checkpoint", output="../first/out")
+    again = flow.start(t=ps.io.files("in"), checkpoint="../first/checkpoint", output="../first/out")
     with pytest.raises(RecoveryError, match=rf"belongs to files '{first}/in' .*, got files '{second}/in'"):
         again.awaitTermination(SECONDS_MAX)
 
 
 def test_a_sink_is_at_one_place_from_the_start_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    sinks: list[Any] = [ps.ParquetSink("out"), ps.DeltaSink("out")]
+    sinks: list[Any] = [ps.io.ParquetSink("out"), ps.io.DeltaSink("out")]
     assert [each.path for each in sinks] == [str(tmp_path / "out")] * 2
-    assert ps.ParquetSink("s3://bucket/out").path == "s3://bucket/out"
+    assert ps.io.ParquetSink("s3://bucket/out").path == "s3://bucket/out"
 
 
 def test_a_run_with_a_checkpoint_reads_its_output_where_it_was(
@@ -541,16 +553,16 @@ def test_a_run_with_a_checkpoint_reads_its_output_where_it_was(
         os.chdir(elsewhere)
         return batch
 
-    flow.output("out", flow.input("t", T).map_batches(move))
-    results = flow.run_local(t=DAYS["t"], checkpoint="checkpoint")
+    flow.output("out", flow.stream_input("t", T).map_batches(move))
+    results = flow.run(t=DAYS["t"], checkpoint="checkpoint")
     assert sum(each.num_rows for each in results["out"].values()) == 4
     assert list(elsewhere.iterdir()) == []
 
 
 def test_a_run_without_rows_is_resumed_with_rows(tmp_path: Path) -> None:
     flow = ps.Dataflow("later")
-    flow.output("out", flow.input("t", T).reduce(v=ps.sum("v")))
-    run_on = partial(flow.run_local, checkpoint=str(tmp_path), epoch="k")
+    flow.output("out", flow.stream_input("t", T).agg(v=ps.sum("v")))
+    run_on = partial(flow.run, checkpoint=str(tmp_path), epoch="k")
     assert not [table for table in run_on(t=[])["out"].values() if table.num_rows]
     results = run_on(t=DAYS["t"][:1])["out"]
     assert {epoch: table.to_pylist() for epoch, table in results.items()} == {1: [{"v": 1}], 2: [{"v": 2}]}
@@ -577,27 +589,27 @@ class Adds:
     """Keeps sums; the shape tells how its state is saved."""
 
     outputs = "k long, v long"
-    state: ClassVar[dict[str, Any]] = {"sums": ps.saved.mapping("long", int)}
+    state: ClassVar[dict[str, Any]] = {"sums": ps.ports.saved.mapping("long", int)}
 
     def __init__(self) -> None:
         self.sums: dict[int, int] = {}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         context.send(batch)
 
 
 def test_a_user_operator_may_change_its_code_and_not_its_state() -> None:
     def flow(kind: type) -> ps.Dataflow:
         made = ps.Dataflow("adds")
-        made.output("out", ps.operator("adds", kind(), rows=made.input("rows", T).exchange("k")))
+        made.output("out", ps.operator("adds", kind(), rows=made.stream_input("rows", T).exchange("k")))
         return made
 
-    def sends_twice(self: Adds, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def sends_twice(self: Adds, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         context.send(batch)
         context.send(batch)
 
     code = type("Adds", (Adds,), {"on_receive": sends_twice})
-    state = type("Adds", (Adds,), {"state": {"sums": ps.saved.values(dict[int, int])}})
+    state = type("Adds", (Adds,), {"state": {"sums": ps.ports.saved.values(dict[int, int])}})
     storage, sink = MemoryStorage(), MemorySink()
     go(flow(Adds), 1, storage, sink)
     with pytest.raises(RecoveryError, match=r"operator adds: user code"):

@@ -3,7 +3,7 @@
 - *Runs*: what a run returns the second time is what it has returned the first, or an error that says what
   was taken before and what came; items may be added, in lists and by an epoch column; only these see that a
   result of other data is never handed out, wherever the first run was ended.
-- *Queries*: the same for a list that ``start_local`` is given, over summaries of the journal and savepoints,
+- *Queries*: the same for a list that ``start`` is given, over summaries of the journal and savepoints,
   where nothing but the position is left of what was taken.
 - *Cost*: a fingerprint is made of each batch once for each start.
 """
@@ -20,13 +20,14 @@ from pointstamp.journal import ledger
 from pointstamp.sources import memory
 from pointstamp.sources.fingerprint import fingerprint
 from pointstamp.sources.memory import Rows
+from support.options import with_options
 from support.streams import SECONDS_MAX
 
 
 def summing() -> ps.Dataflow:
     flow = ps.Dataflow("summing")
-    numbers = flow.input("numbers", "k string, v long")
-    flow.output("sums", numbers.reduce("k", running=True, sum=ps.sum("v")))
+    numbers = flow.stream_input("numbers", "k string, v long")
+    flow.output("sums", numbers.group_by("k", running=True).agg(sum=ps.sum("v")))
     return flow
 
 
@@ -35,7 +36,7 @@ def items(*values: list[int | None]) -> list[pa.Table]:
 
 
 def sums(given: Any, checkpoint: Path, **how: Any) -> dict[int, Any]:  # noqa: ANN401 - anything that holds rows
-    found = summing().run_local(numbers=given, checkpoint=checkpoint, **how)["sums"]
+    found = summing().run(numbers=given, checkpoint=checkpoint, **how)["sums"]
     return {epoch: table.to_pylist() for epoch, table in found.items()}
 
 
@@ -112,7 +113,7 @@ def test_with_an_epoch_column_later_epochs_may_be_added_and_rows_of_old_ones_may
 
 
 def started(given: Any, place: Path, **how: Any) -> ps.Query:  # noqa: ANN401 - anything that holds rows
-    return summing().start_local(numbers=given, checkpoint=place / "c", output=place / "o", **how)
+    return summing().start(numbers=given, checkpoint=place / "c", output=place / "o", **with_options(how))
 
 
 def test_a_query_is_refused_after_its_journal_was_summarized_and_only_the_position_is_left(
@@ -124,7 +125,7 @@ def test_a_query_is_refused_after_its_journal_was_summarized_and_only_the_positi
     started(items(*values), tmp_path).awaitTermination(SECONDS_MAX)
     query = started(items([7], *values[1:]), tmp_path)
     with pytest.raises(FlowError, match="this checkpoint has already taken 12 items with 12 rows"):
-        query.awaitTermination(SECONDS_MAX)
+        query.await_termination(SECONDS_MAX)
     assert query.restarts == 0
 
 
@@ -132,17 +133,17 @@ def test_a_query_that_begins_with_a_savepoint_goes_on_with_the_rows_that_were_ta
     tmp_path: Path,
 ) -> None:
     flow = summing()
-    flow.output("more", flow.input("more", "v long"))  # which keeps the query from ending
+    flow.output("more", flow.stream_input("more", "v long"))  # which keeps the query from ending
     (tmp_path / "in").mkdir()
-    more = ps.files(tmp_path / "in")
+    more = ps.io.files(tmp_path / "in")
 
     def start(name: str, given: list[pa.Table], **how: Any) -> ps.Query:  # noqa: ANN401
         places: dict[str, Any] = {"checkpoint": tmp_path / name, "output": tmp_path / f"{name} out"}
-        return flow.start_local(numbers=given, more=more, **places, **how)
+        return flow.start(numbers=given, more=more, **places, **with_options(how))
 
     query = start("first", items([1], [2]))
     try:
-        query.processAllAvailable(SECONDS_MAX)
+        query.process_all_available(SECONDS_MAX)
         query.savepoint("here", SECONDS_MAX)
     finally:
         query.stop()
@@ -150,7 +151,7 @@ def test_a_query_that_begins_with_a_savepoint_goes_on_with_the_rows_that_were_ta
     with pytest.raises(FlowError, match=r"has already taken 2 items with 2 rows, .* with other values"):
         start("second", items([1], [3]), **how).awaitTermination(SECONDS_MAX)
     start("third", items([1], [2], [3]), **how).awaitTermination(SECONDS_MAX)
-    (row,) = ps.read_published(tmp_path / "third out", "sums").to_pylist()
+    (row,) = ps.read_changes(tmp_path / "third out", "sums").to_pylist()
     assert row["sum"] == 6
 
 

@@ -18,6 +18,7 @@ import pytest
 import pointstamp as ps
 from pointstamp.errors import PointstampError, StorageError
 from pointstamp.query.checkpoint_sight import CheckpointSight
+from support.options import with_options
 from support.streams import SECONDS_MAX
 
 SECRET = "SECRETVALUE"  # noqa: S105 - what is looked for
@@ -34,14 +35,17 @@ def memory() -> Iterator[Any]:
 
 def _flow() -> ps.Dataflow:
     flow = ps.Dataflow("sums")
-    rows = flow.input("rows", "k long, v long")
-    flow.output("sums", rows.reduce("k", v=ps.sum("v"), running=True))
+    rows = flow.stream_input("rows", "k long, v long")
+    flow.output("sums", rows.group_by("k", running=True).agg(v=ps.sum("v")))
     return flow
 
 
 def _start(source: object, **options: Any) -> ps.Query:  # noqa: ANN401 - passed on
-    return _flow().start_local(
-        rows=source, checkpoint=f"{PLACE}/checkpoint", output=f"{PLACE}/out", dashboard=True, **options
+    return _flow().start(
+        rows=source,
+        checkpoint=f"{PLACE}/checkpoint",
+        output=f"{PLACE}/out",
+        **with_options(options, ps.QueryOptions(dashboard=True)),
     )
 
 
@@ -59,15 +63,15 @@ def test_nothing_that_a_query_shows_or_stores_contains_a_password(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     memory.pipe_file(f"/me:{SECRET}@host/in/1.csv", b"k,v\n1,2\n1,3\n")
-    source = ps.files(f"{PLACE}/in", "csv", storage_options={"password": SECRET}, settle_seconds=0)
+    source = ps.io.files(f"{PLACE}/in", "csv", storage_options={"password": SECRET}, settle_seconds=0)
     shown: list[str] = [repr(source), source.describe(), _flow().describe(), repr(_flow().plan)]
     with caplog.at_level(logging.DEBUG, "pointstamp"):
         query = _start(source, verify=True)
-        query.processAllAvailable()
+        query.process_all_available()
         with query.dashboard() as dashboard:
             shown += _page(dashboard)
-        shown += [repr(query), json.dumps(query.lastProgress), str(query.status), str(query.why("sums"))]
-        shown += [json.dumps(each) for each in query.recentProgress]
+        shown += [repr(query), json.dumps(query.last_progress), str(query.status), str(query.why("sums"))]
+        shown += [json.dumps(each) for each in query.recent_progress]
         query.stop()
         memory.pipe_file(f"/me:{SECRET}@host/in/2.csv", b"k,v\nnone,2\n")
         with pytest.raises(PointstampError, match="rows do not have the declared types") as found:
@@ -90,13 +94,13 @@ def test_nothing_that_a_query_shows_or_stores_contains_a_password(
 @pytest.mark.parametrize(
     "give",
     [
-        ps.files,
-        ps.delta_changes,
-        lambda place: ps.published(place, "sums"),
-        lambda place: ps.files("/in", moved_from=place),
-        ps.DeltaSink,
-        lambda place: _flow().start_local(rows=[], checkpoint=place, output="/out"),
-        lambda place: _flow().start_local(rows=[], checkpoint="/checkpoint", output=place),
+        ps.io.files,
+        ps.io.delta,
+        lambda place: ps.io.published(place, "sums"),
+        lambda place: ps.io.files("/in", moved_from=place),
+        ps.io.DeltaSink,
+        lambda place: _flow().start(rows=[], checkpoint=place, output="/out"),
+        lambda place: _flow().start(rows=[], checkpoint="/checkpoint", output=place),
     ],
     ids=["files", "Delta", "published", "moved", "sink", "checkpoint", "output"],
 )

@@ -47,13 +47,13 @@ def epochs_flow(idle: str | None) -> ps.Dataflow:
     """Windows of two inputs whose epochs are event time."""
     flow = ps.Dataflow("silent epochs")
     inputs = [
-        flow.input(
-            name, "at long", epoch=ps.event_time("at", every=EVERY, lateness=LATENESS[name], idle=idle)
+        flow.stream_input(
+            name, "at long", epochs=ps.by_event_time("at", every=EVERY, lateness=LATENESS[name], idle=idle)
         )
         for name in NAMES
     ]
-    windows = inputs[0].concat(inputs[1]).window("at", SIZE).delay_until("window_end")
-    flow.output("windows", windows.reduce("window_start", rows=ps.count()))
+    windows = inputs[0].union(inputs[1]).window("at", SIZE).emit_on_close("window_end")
+    flow.output("windows", windows.group_by("window_start").agg(rows=ps.count()))
     return flow
 
 
@@ -61,10 +61,10 @@ def ticks_flow(idle: str | None) -> ps.Dataflow:
     """The same where epochs are ticks and event time is a column."""
     flow = ps.Dataflow("silent streams")
     loud, quiet = (
-        flow.input(name, "at long").event_time("at", lateness=LATENESS[name], idle=idle) for name in NAMES
+        flow.stream_input(name, "at long").with_watermark("at", LATENESS[name], idle=idle) for name in NAMES
     )
-    windows = loud.concat(quiet).window("at", SIZE).delay_until("window_end")
-    flow.output("windows", windows.reduce("window_start", rows=ps.count()))
+    windows = loud.union(quiet).window("at", SIZE).emit_on_close("window_end")
+    flow.output("windows", windows.group_by("window_start").agg(rows=ps.count()))
     return flow
 
 
@@ -308,15 +308,15 @@ def test_a_bound_that_goes_back_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
 # Queries.
 
 
-def start(flow: ps.Dataflow, path: Path, **given: Any) -> ps.Query:  # noqa: ANN401 - as start_local takes them
+def start(flow: ps.Dataflow, path: Path, **given: Any) -> ps.Query:  # noqa: ANN401 - as start takes them
     for name in NAMES:
         (path / name).mkdir(exist_ok=True)
-    inputs: Any = {name: ps.files(path / name) for name in NAMES}
-    return flow.start_local(**inputs, checkpoint=path / "c", output=path / "out", **given)
+    inputs: Any = {name: ps.io.files(path / name) for name in NAMES}
+    return flow.start(**inputs, checkpoint=path / "c", output=path / "out", **given)
 
 
 def windows(path: Path) -> list[tuple[int, int]]:
-    found = ps.read_published(str(path / "out"), "windows")
+    found = ps.read_changes(str(path / "out"), "windows")
     return sorted((row["window_start"], row["rows"]) for row in found.to_pylist())
 
 
@@ -331,7 +331,7 @@ def test_a_query_goes_on_without_a_silent_input_and_says_so(make: Any, tmp_path:
     assert any(said in each for each in why)
     assert len(why) == len(set(why)), "an input is named once, whatever its ports"
     put(tmp_path / "quiet", "1", {"at": [5, 35]})
-    query.processAllAvailable()
+    query.process_all_available()
     query.stop()
     assert windows(tmp_path) == [(0, 2)], "what was published stays"
     query = start(make("200 ms"), tmp_path, workers=2)
@@ -339,7 +339,7 @@ def test_a_query_goes_on_without_a_silent_input_and_says_so(make: Any, tmp_path:
     until(lambda: len(windows(tmp_path)) == 2)
     query.stop()
     assert windows(tmp_path) == [(0, 2), (30, 2)]
-    assert ps.read_published(str(tmp_path / "out"), "quiet_late")["at"].to_pylist() == [5]
+    assert ps.read_changes(str(tmp_path / "out"), "quiet_late")["at"].to_pylist() == [5]
 
 
 @pytest.mark.parametrize("make", [epochs_flow, ticks_flow])
@@ -347,12 +347,12 @@ def test_an_input_that_may_be_silent_for_ever_is_named(make: Any, tmp_path: Path
     query = start(make(None), tmp_path)
     put(tmp_path / "loud", "1", {"at": [3, 8, 37]})
     put(tmp_path / "quiet", "1", {"at": [22]})
-    query.processAllAvailable()
+    query.process_all_available()
     said = [each for each in query.why("windows") if "event time" in each]
     until(lambda: query.status["message"].startswith("waiting"))
     message = query.status["message"]
     put(tmp_path / "quiet", "2", {"at": [90]})
-    query.processAllAvailable()
+    query.process_all_available()
     until(lambda: "'loud'" in query.status["message"])  # now that one is behind
     query.stop()
     behind = r"waiting for (input|stream) 'quiet', behind which rows of other inputs wait for event time"
@@ -371,7 +371,7 @@ def test_how_long_an_input_may_be_silent_is_said_once_and_is_a_length() -> None:
     with pytest.raises(FlowError, match="idle must be a timedelta or text"):
         ticks_flow("soon")
     flow = ps.Dataflow("twice")
-    rows = flow.input("rows", "at long")
-    rows.event_time("at", lateness=1, idle="1 s")
+    rows = flow.stream_input("rows", "at long")
+    rows.with_watermark("at", 1, idle="1 s")
     with pytest.raises(FlowError, match="input 'rows', of which it is made, was said to be silent after 1"):
-        rows.event_time("at", lateness=1, idle="2 s", late_output="other", name="again")
+        rows.with_watermark("at", 1, idle="2 s", late_output="other").named("again")

@@ -16,8 +16,8 @@ from pointstamp.query.query_sight import QuerySight
 
 def sums(limit: int | None) -> ps.Dataflow:
     flow = ps.Dataflow("sums")
-    rows = flow.input("rows", "k long, name string").running()
-    flow.output("names", rows.join(rows.reduce("k", n=ps.count()), "k").select("name", "n"))
+    rows = flow.table("rows", "k long, name string")
+    flow.output("names", rows.join(rows.group_by("k").agg(n=ps.count()), "k").select("name", "n"))
     if limit is not None:
         flow.spill_beyond(limit)
     return flow
@@ -30,15 +30,15 @@ def test_how_much_lies_in_files_is_the_same_everywhere(limit: int | None, tmp_pa
     for file in "abc":
         table = pa.table({"k": keys, "name": [f"{file} {n}" for n in range(40)]})
         pq.write_table(table, tmp_path / "in" / f"{file}.parquet")
-    query = sums(limit).start_local(
-        rows=ps.files(str(tmp_path / "in")),
+    query = sums(limit).start(
+        rows=ps.io.files(str(tmp_path / "in")),
         checkpoint=tmp_path / "checkpoint",
         output=tmp_path / "out",
         workers=2,
     )
     try:
-        query.processAllAvailable()
-        status, last = query.progress(), query.lastProgress
+        query.process_all_available()
+        status, last = query.progress(), query.last_progress
         sight = QuerySight(query, query._supervisor, control=False)
         samples, shown = list(sight.samples()), sight.moment()["kept"]
     finally:

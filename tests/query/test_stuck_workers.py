@@ -21,7 +21,7 @@ import pointstamp as ps
 from pointstamp.errors import TransportError
 from pointstamp.running.board import LOOK_SECONDS, Account, Board, Silent
 from pointstamp.running.processes import ProcessRun
-from pointstamp.sinks.reading import read_published
+from pointstamp.sinks.reading import read_changes
 
 SECONDS_MAX: Final = 60.0
 SILENCE_SECONDS: Final = 3.0
@@ -37,7 +37,7 @@ def stuck(mark: Path) -> ps.Dataflow:
         return batch
 
     flow = ps.Dataflow("stuck")
-    flow.output("out", flow.input("numbers", "x long").exchange("x").map_batches(match, name="match"))
+    flow.output("out", flow.stream_input("numbers", "x long").exchange("x").map_batches(match).named("match"))
     return flow
 
 
@@ -47,12 +47,12 @@ def test_a_query_names_a_worker_that_is_stuck_in_native_code_and_replaces_it(
     mark = tmp_path / "mark"
     mark.touch()
     caplog.set_level(logging.WARNING, "pointstamp.query")
-    query = stuck(mark).start_local(
+    query = stuck(mark).start(
         numbers=pa.table({"x": list(range(8))}),
         checkpoint=tmp_path / "checkpoint",
         output=tmp_path / "out",
         processes=2,
-        silence_seconds_max=SILENCE_SECONDS,
+        options=ps.QueryOptions(silence_seconds_max=SILENCE_SECONDS),
     )
     try:
         deadline = monotonic() + SECONDS_MAX
@@ -66,11 +66,11 @@ def test_a_query_names_a_worker_that_is_stuck_in_native_code_and_replaces_it(
             words = query.why("out")
             assert monotonic() < deadline
         assert any("inside operator 'match'" in each for each in words), words
-        query.processAllAvailable(SECONDS_MAX)
+        query.process_all_available(SECONDS_MAX)
     finally:
         query.stop(finish=False)
     assert query.restarts == 1
-    assert sorted(read_published(tmp_path / "out", "out")["x"].to_pylist()) == list(range(8))
+    assert sorted(read_changes(tmp_path / "out", "out")["x"].to_pylist()) == list(range(8))
     assert re.search(r"worker \d \(process \d+\) .* operator 'match' .* was killed", caplog.text), caplog.text
 
 

@@ -313,7 +313,7 @@ class Fails:
     outputs = "k long, v long"
     left: ClassVar[dict[str, int]] = {}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         if 13 in batch.column("k").to_pylist() and self.left["times"] > 0:
             self.left["times"] -= 1
             raise ValueError("thirteen")
@@ -323,7 +323,7 @@ class Fails:
 def _failing(times: int) -> tuple[ps.Dataflow, list[Rows]]:
     Fails.left["times"] = times
     flow = ps.Dataflow("failing")
-    flow.output("out", ps.operator("fails", Fails(), x=flow.input("numbers", "k long, v long")))
+    flow.output("out", ps.operator("fails", Fails(), x=flow.stream_input("numbers", "k long, v long")))
     return flow, [{"numbers": numbers([(k, 1)])} for k in (1, 2, 13, 4)]
 
 
@@ -558,10 +558,10 @@ def test_a_checkpoint_stays_small_over_two_thousand_epochs() -> None:
 
 def _flow(name: str = "count", *, kind: str = "long", more: bool = False) -> ps.Dataflow:
     flow = ps.Dataflow("changed")
-    words = flow.input("numbers", "k long, v long")
+    words = flow.stream_input("numbers", "k long, v long")
     flow.output("out", ps.operator(name, Adds(), outputs=f"k long, n {kind}", x=words.exchange("k")))
     if more:
-        flow.output("more", words.count("k", running=True, name="new"))
+        flow.output("more", words.group_by("k", running=True).count().named("new"))
     return flow
 
 
@@ -571,7 +571,7 @@ class Adds:
     def __init__(self) -> None:
         self.sums: dict[int, int] = {}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         for row in batch.to_pylist():
             self.sums[row["k"]] = self.sums.get(row["k"], 0) + row["v"]
             context.send([{"k": row["k"], "n": self.sums[row["k"]]}])

@@ -43,7 +43,7 @@ def test_what_is_exported_is_what_progress_says(tmp_path: Path) -> None:
     reader = InMemoryMetricReader()
     provider = MeterProvider([reader])
     try:
-        query.processAllAvailable()
+        query.process_all_available()
         with query.telemetry(provider):
             found, status = told(reader), query.progress()
         assert told(reader) == {}  # nobody is told anything after it was closed
@@ -78,16 +78,16 @@ def test_what_is_exported_is_what_progress_says(tmp_path: Path) -> None:
 
 def test_rows_out_are_known_as_soon_as_an_epoch_is_published(tmp_path: Path) -> None:
     """A member counts them when it saves, after it has told how far it is."""
-    query = halving().start_local(
+    query = halving().start(
         numbers=[numbers(epoch) for epoch in range(3)],
         checkpoint=tmp_path / "checkpoint",
         output=tmp_path / "out",
         workers=2,
     )
     try:
-        query.processAllAvailable()
-        published = ps.read_published(tmp_path / "out", "lengths").num_rows
-        assert sum(each["rowsOut"].get("lengths", 0) for each in query.recentProgress) == published > 0
+        query.process_all_available()
+        published = ps.read_changes(tmp_path / "out", "lengths").num_rows
+        assert sum(each["rowsOut"].get("lengths", 0) for each in query.recent_progress) == published > 0
         ticks = query._supervisor.timeline.since(0.0)["ticks"][:3]  # what comes after has no rows
         # Round by round the largest number of an epoch is halved until it is 0.
         assert [tick["rounds"] for tick in ticks] == [

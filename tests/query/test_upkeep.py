@@ -34,7 +34,7 @@ EAGER = CompactionPolicy(files=4, keep_seconds=0, pause_seconds=0)
 
 def flow_of(function: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None) -> ps.Dataflow:
     flow = ps.Dataflow("copying")
-    rows = flow.input("rows", "x long")
+    rows = flow.stream_input("rows", "x long")
     flow.output("out", rows if function is None else rows.map_batches(function, schema="x long"))
     return flow
 
@@ -53,24 +53,24 @@ def test_a_query_that_runs_on_leaves_few_files_and_its_readers_see_every_epoch(
     tmp_path: Path, processes: int | None
 ) -> None:
     out = tmp_path / "out"
-    sink = ps.ParquetSink(str(out), compaction=EAGER)
+    sink = ps.io.ParquetSink(str(out), compaction=EAGER)
     (tmp_path / "in").mkdir()
-    query = flow_of().start_local(
-        rows=ps.files(tmp_path / "in"), checkpoint=tmp_path / "c", output=sink, processes=processes
+    query = flow_of().start(
+        rows=ps.io.files(tmp_path / "in"), checkpoint=tmp_path / "c", output=sink, processes=processes
     )
     for first in range(0, EPOCHS, 20):
         write(tmp_path / "in", range(first, first + 20))
-        query.processAllAvailable(timeout=180)
-        table = ps.read_published(out, "out").sort_by("epoch")
+        query.process_all_available(timeout=180)
+        table = ps.read_changes(out, "out").sort_by("epoch")
         assert table["x"].to_pylist() == list(range(first + 20))
         assert table["epoch"].to_pylist() == list(range(first + 20))
     until(lambda: len(list((out / "out").iterdir())) < 45)
     assert threads() == ["pointstamp-upkeep-copying"]
     query.stop()
     assert threads() == []
-    assert sorted(ps.read_published(out, "out")["x"].to_pylist()) == list(range(EPOCHS))
-    assert query.lastProgress is not None
-    assert query.lastProgress["compactionFailures"] == 0
+    assert sorted(ps.read_changes(out, "out")["x"].to_pylist()) == list(range(EPOCHS))
+    assert query.last_progress is not None
+    assert query.last_progress["compactionFailures"] == 0
 
 
 @dataclass
@@ -96,7 +96,7 @@ class Compacting:
 
 def started(tmp_path: Path, sink: Compacting) -> Query:
     write(tmp_path / "in", range(5))
-    return flow_of().start_local(rows=ps.files(tmp_path / "in"), checkpoint=tmp_path / "c", output=sink)
+    return flow_of().start(rows=ps.io.files(tmp_path / "in"), checkpoint=tmp_path / "c", output=sink)
 
 
 def test_a_turn_that_takes_for_ever_holds_up_no_commit_and_ends_when_the_query_is_stopped(
@@ -112,7 +112,7 @@ def test_a_turn_that_takes_for_ever_holds_up_no_commit_and_ends_when_the_query_i
 
     query = started(tmp_path, Compacting(ParquetSink(str(tmp_path / "out")), turn))
     assert begun.wait(180)
-    query.processAllAvailable(timeout=180)
+    query.process_all_available(timeout=180)
     assert query.epoch == 4
     query.stop()
     assert told.is_set()
@@ -131,17 +131,17 @@ def test_a_turn_that_fails_is_counted_said_and_tried_again_and_the_query_goes_on
     monkeypatch.setattr("pointstamp.query.upkeep.PAUSE_AFTER_FAILURE_SECONDS", 0.0)
     with caplog.at_level(logging.WARNING):
         query = started(tmp_path, Compacting(ParquetSink(str(tmp_path / "out")), turn))
-        query.processAllAvailable(timeout=180)
+        query.process_all_available(timeout=180)
         for _ in range(3):
             assert tried.acquire(timeout=180)
-        assert query.isActive
+        assert query.is_active
         write(tmp_path / "in", range(5, 7))
-        query.processAllAvailable(timeout=180)
+        query.process_all_available(timeout=180)
         query.stop()
     assert query.exception() is None
-    assert query.lastProgress is not None
-    assert query.lastProgress["compactionFailures"] >= 2
-    assert ps.read_published(tmp_path / "out", "out").num_rows == 7
+    assert query.last_progress is not None
+    assert query.last_progress["compactionFailures"] >= 2
+    assert ps.read_changes(tmp_path / "out", "out").num_rows == 7
     said = [each for each in caplog.messages if "could not be compacted" in each]
     assert said[0].startswith("query 'copying': the output could not be compacted (failure 1; ")
     assert said[0].endswith("the disk is tired")
@@ -149,9 +149,9 @@ def test_a_turn_that_fails_is_counted_said_and_tried_again_and_the_query_goes_on
 
 def test_a_sink_that_should_not_be_compacted_has_no_thread_and_keeps_its_files(tmp_path: Path) -> None:
     write(tmp_path / "in", range(40))
-    sink = ps.ParquetSink(str(tmp_path / "out"), compaction=None)
-    query = flow_of().start_local(rows=ps.files(tmp_path / "in"), checkpoint=tmp_path / "c", output=sink)
-    query.processAllAvailable(timeout=180)
+    sink = ps.io.ParquetSink(str(tmp_path / "out"), compaction=None)
+    query = flow_of().start(rows=ps.io.files(tmp_path / "in"), checkpoint=tmp_path / "c", output=sink)
+    query.process_all_available(timeout=180)
     until(lambda: not threads())
     query.stop()
     assert len(list((tmp_path / "out" / "out").iterdir())) == 40
@@ -194,12 +194,12 @@ def test_no_upkeep_runs_while_workers_are_started_again(tmp_path: Path) -> None:
     assert supervisor.restarts == 3
     assert launcher.seen == [[], [], [], []]
     assert threads() == []
-    assert ps.read_published(tmp_path / "out", "out").num_rows == EPOCHS
+    assert ps.read_changes(tmp_path / "out", "out").num_rows == EPOCHS
 
 
-def _source(tmp_path: Path) -> ps.Source:
+def _source(tmp_path: Path) -> ps.ports.Source:
     write(tmp_path / "in", range(EPOCHS))
-    return ps.files(tmp_path / "in")
+    return ps.io.files(tmp_path / "in")
 
 
 def test_upkeep_of_a_sink_without_any_starts_nothing() -> None:

@@ -46,7 +46,7 @@ from pointstamp.running.local import LocalTransport
 from pointstamp.running.messages import EventsTold, Finished, Progressed, Report, Saved
 from pointstamp.running.telling import EventTeller, TellRows
 from pointstamp.sinks.parquet import ParquetSink
-from pointstamp.sinks.reading import published_now, read_published
+from pointstamp.sinks.reading import published_now, read_changes
 from pointstamp.sources.memory import Rows
 from pointstamp.sources.port import Part
 from pointstamp.storage.memory import MemoryStorage
@@ -57,6 +57,7 @@ from pointstamp.worker.input import InputHandle
 from pointstamp.worker.instance import Instance
 from pointstamp.worker.ports import DataMessage, Message
 from pointstamp.worker.worker import Worker
+from support.options import with_options
 from support.recoverables import FLOWS, expected, rows_of
 
 Patch = pytest.MonkeyPatch
@@ -85,9 +86,9 @@ class Deadly:
 
 def word_count() -> ps.Dataflow:
     flow = ps.Dataflow("words")
-    lines = flow.input("lines", "line string")
+    lines = flow.stream_input("lines", "line string")
     words = lines.flat_map(lambda row: [{"word": word} for word in row["line"].split()], "word string")
-    flow.output("counts", words.count("word", running=True))
+    flow.output("counts", words.group_by("word", running=True).count())
     return flow
 
 
@@ -107,26 +108,26 @@ def inputs_of(flow: ps.Dataflow, epochs: int = EPOCHS) -> dict[str, Any]:
 
 
 def test_a_word_count_in_two_processes_is_verified_to_its_end(tmp_path: Path) -> None:
-    query = word_count().start_local(
+    query = word_count().start(
         {"lines": Rows(lines(8))},
         checkpoint=str(tmp_path / "checkpoint"),
         output=str(tmp_path / "out"),
         processes=2,
-        verify=True,
+        options=ps.QueryOptions(verify=True),
     )
-    assert query.awaitTermination(SECONDS_MAX)
-    assert query.lastProgress is not None
-    assert query.lastProgress["verifiedEvents"] > 8 * 10
+    assert query.await_termination(SECONDS_MAX)
+    assert query.last_progress is not None
+    assert query.last_progress["verifiedEvents"] > 8 * 10
     assert published_now(str(tmp_path / "out")).epochs_through == 7
 
 
 def test_without_verify_nothing_is_told_of_it(tmp_path: Path) -> None:
-    query = word_count().start_local(
+    query = word_count().start(
         {"lines": Rows(lines(2))}, checkpoint=str(tmp_path / "checkpoint"), output=str(tmp_path / "out")
     )
-    assert query.awaitTermination(SECONDS_MAX)
-    assert query.lastProgress is not None
-    assert "verifiedEvents" not in query.lastProgress
+    assert query.await_termination(SECONDS_MAX)
+    assert query.last_progress is not None
+    assert "verifiedEvents" not in query.last_progress
 
 
 @pytest.mark.parametrize("name", ["components", "delayed", "windows", "walked"])
@@ -139,16 +140,16 @@ def test_a_run_that_goes_on_from_a_snapshot_and_loses_a_worker_is_verified(name:
         "output": str(tmp_path / "out"),
         "verify": True,
     }
-    first = flow.start_local({"numbers": Rows(rows[:5])}, **where, workers=2, available_now=True)
+    first = flow.start({"numbers": Rows(rows[:5])}, **with_options(where), workers=2, available_now=True)
     assert first.awaitTermination(SECONDS_MAX)
     deadly = Deadly(Rows(rows), str(tmp_path / "dead"), "8")
-    query = flow.start_local({"numbers": deadly}, **where, processes=2)
-    assert query.awaitTermination(SECONDS_MAX)
+    query = flow.start({"numbers": deadly}, **with_options(where), processes=2)
+    assert query.await_termination(SECONDS_MAX)
     assert query.restarts == 1
-    assert query.lastProgress is not None
-    assert query.lastProgress["verifiedEvents"] > 0
+    assert query.last_progress is not None
+    assert query.last_progress["verifiedEvents"] > 0
     (output,) = flow.plan.output_schemas()
-    table = read_published(where["output"], output)
+    table = read_changes(where["output"], output)
     found = sorted(tuple(row.values()) for row in table.to_pylist())
     wanted = expected(flow, data, to_the_end=True)
     assert found == sorted((epoch, *row) for (_, epoch), rows in wanted.items() for row in rows)
@@ -235,9 +236,9 @@ class Lazy:
     outputs = "k long, v long"
 
     def __init__(self) -> None:
-        self.held: dict[int, ps.Capability] = {}
+        self.held: dict[int, ps.timely.Capability] = {}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         self.held = {epoch: kept for epoch, kept in self.held.items() if epoch == context.epoch}
         if context.epoch not in self.held:
             self.held[context.epoch] = context.retain()
@@ -246,7 +247,7 @@ class Lazy:
 
 def lazy() -> ps.Dataflow:
     flow = ps.Dataflow("lazy")
-    flow.output("out", ps.operator("lazy", Lazy(), rows=flow.input("numbers", "k long, v long")))
+    flow.output("out", ps.operator("lazy", Lazy(), rows=flow.stream_input("numbers", "k long, v long")))
     return flow
 
 
@@ -423,15 +424,15 @@ def test_a_broken_runtime_ends_the_query_with_a_trace_that_is_judged_alike(
     mutant: Callable[[Patch], None], caught_by: str, monkeypatch: Patch, tmp_path: Path
 ) -> None:
     mutant(monkeypatch)
-    query = word_count().start_local(
+    query = word_count().start(
         {"lines": Rows(lines(8))},
         checkpoint=str(tmp_path / "checkpoint"),
         output=str(tmp_path / "out"),
         workers=2,
-        verify=True,
+        options=ps.QueryOptions(verify=True),
     )
     with pytest.raises(InternalError, match=f"{caught_by} ") as error:
-        query.awaitTermination(SECONDS_MAX)
+        query.await_termination(SECONDS_MAX)
     (saved,) = (tmp_path / "checkpoint" / "verify").iterdir()
     assert f"verify/{saved.name}" in str(error.value)
     loaded = trace.load(saved)

@@ -172,9 +172,9 @@ Step = tuple[list[dict[str, Any]], str, int]
 
 def plan_of(keys: list[str], aggregates: Mapping[str, Any]) -> Plan:
     flow = Dataflow("totals")
-    rows = flow.input("rows", SCHEMA)
-    flow.output("running", rows.reduce(*keys, running=True, **aggregates))
-    flow.output("windowed", rows.reduce(*keys, **aggregates))
+    rows = flow.stream_input("rows", SCHEMA)
+    flow.output("running", rows.group_by(*keys, running=True).agg(**aggregates))
+    flow.output("windowed", rows.group_by(*keys).agg(**aggregates))
     return flow.plan
 
 

@@ -35,7 +35,7 @@ Function = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 def calling(function: Function) -> ps.Dataflow:
     flow = ps.Dataflow("calling")
-    flow.output("out", flow.input("in", "x long").exchange("x").map_batches(function, name="call"))
+    flow.output("out", flow.stream_input("in", "x long").exchange("x").map_batches(function).named("call"))
     return flow
 
 
@@ -44,7 +44,7 @@ def numbers(*values: int) -> pa.Table:
 
 
 def results(flow: ps.Dataflow, *values: int) -> list[int]:
-    out = flow.run_local(processes=2, **{"in": numbers(*values)})["out"]
+    out = flow.run(processes=2, **{"in": numbers(*values)})["out"]
     return sorted(out.table()["x"].to_pylist())
 
 
@@ -150,8 +150,8 @@ def test_functions_of_a_script_without_a_guard_reach_the_workers_and_it_runs_onc
         "def add(batch):\n"
         "    return pa.record_batch({'x': [x + Adds.amount for x in batch['x'].to_pylist()]})\n"
         "flow = ps.Dataflow('script')\n"
-        "flow.output('out', flow.input('in', 'x long').exchange('x').map_batches(add))\n"
-        "out = flow.run_local(processes=2, **{'in': pa.table({'x': [1, 2]})})['out']\n"
+        "flow.output('out', flow.stream_input('in', 'x long').exchange('x').map_batches(add))\n"
+        "out = flow.run(processes=2, **{'in': pa.table({'x': [1, 2]})})['out']\n"
         "print(sorted(out.table()['x'].to_pylist()))\n"
     )
     ended = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=SECONDS_MAX)
@@ -241,8 +241,8 @@ def driver_in(function: str) -> "subprocess.Popen[str]":
             "    os.write(1, f'{os.getpid()} {os.getppid()}\\n'.encode())\n"
             f"    {function}\n"
             "flow = ps.Dataflow('stays')\n"
-            "flow.output('out', flow.input('in', 'x long').exchange('x').map_batches(stay))\n"
-            "flow.run_local(processes=2, **{'in': pa.table({'x': [1]})})\n",
+            "flow.output('out', flow.stream_input('in', 'x long').exchange('x').map_batches(stay))\n"
+            "flow.run(processes=2, **{'in': pa.table({'x': [1]})})\n",
         ],
         stdout=subprocess.PIPE,
         text=True,

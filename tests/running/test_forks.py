@@ -26,7 +26,7 @@ PROGRAM: Final = """
     from pathlib import Path
     import pyarrow as pa
     import pointstamp as ps
-    from pointstamp.sinks.reading import read_published
+    from pointstamp.sinks.reading import read_changes
 
     folder = Path(sys.argv[1])
 
@@ -48,9 +48,9 @@ PROGRAM: Final = """
 
     def flow_of(function, by=None):
         flow = ps.Dataflow("forks")
-        rows = flow.input("in", "x long")
+        rows = flow.stream_input("in", "x long")
         rows = rows.exchange("x") if by is None else rows.exchange(by=by)
-        flow.output("out", rows.map_batches(function, name="call"))
+        flow.output("out", rows.map_batches(function).named("call"))
         return flow
 
     def once(act):
@@ -63,16 +63,16 @@ PROGRAM: Final = """
         return pa.table({"x": pa.array(range(6), pa.int64())})
 
     def bounded(flow, **how):
-        print(sorted(flow.run_local(**how, **{"in": numbers()})["out"].table()["x"].to_pylist()), flush=True)
+        print(sorted(flow.run(**how, **{"in": numbers()})["out"].table()["x"].to_pylist()), flush=True)
 
     def started(flow, **how):
-        query = flow.start_local(
+        query = flow.start(
             **{"in": numbers()}, checkpoint=folder / "checkpoint", output=folder / "out", **how
         )
-        query.processAllAvailable(50)
+        query.process_all_available(50)
         restarts = query.restarts
         query.stop()
-        print(sorted(read_published(folder / "out", "out")["x"].to_pylist()), restarts, flush=True)
+        print(sorted(read_changes(folder / "out", "out")["x"].to_pylist()), restarts, flush=True)
 """
 
 

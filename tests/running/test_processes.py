@@ -51,10 +51,10 @@ class Halve:
 def halving() -> Dataflow:
     """Each row goes round, to the worker of its value, until its value is 0; all values leave."""
     flow = Dataflow("halving")
-    rows = flow.input("rows", PAIRS)
+    rows = flow.stream_input("rows", PAIRS)
     with rows.loop("halves") as loop:
         variable = loop.variable(PAIRS)
-        both = loop.enter(rows).concat(variable).exchange("value")
+        both = loop.enter(rows).union(variable).exchange("value")
         halved = operator("halve", Halve(), rows=both)
         loop.feedback(variable, halved)
         left = loop.leave(halved)
@@ -64,15 +64,15 @@ def halving() -> Dataflow:
 
 def passing() -> Dataflow:
     flow = Dataflow("passing")
-    flow.output("out", flow.input("in", "key long").exchange("key"))
+    flow.output("out", flow.stream_input("in", "key long").exchange("key"))
     return flow
 
 
 def calling(function: Callable[[pa.RecordBatch], pa.RecordBatch]) -> Dataflow:
     """Rows go to the worker of their key and through a function."""
     flow = Dataflow("calling")
-    rows = flow.input("in", "key long").exchange("key")
-    flow.output("out", rows.map_batches(function, name="call"))
+    rows = flow.stream_input("in", "key long").exchange("key")
+    flow.output("out", rows.map_batches(function).named("call"))
     return flow
 
 
@@ -167,7 +167,7 @@ def test_every_kind_of_socket_gives_the_same_results(transport: str, encrypted: 
 def test_a_large_batch_is_shared_among_the_workers_and_comes_back_whole() -> None:
     tables: list[pa.Table] = []
     flow = Dataflow("stay")
-    flow.output("out", flow.input("in", "key long"))
+    flow.output("out", flow.stream_input("in", "key long"))
     with ProcessRun(flow.plan, 2, on_result=lambda _, __, table: tables.append(table)) as run:
         sent = run.input("in").send(longs(*range(10_000)))
         run.input("in").advance_to(1)
@@ -204,7 +204,7 @@ def test_root_times_that_are_no_numbers_cross_processes() -> None:
             return ()
 
     flow = Dataflow("words", times=Words())
-    flow.output("out", flow.input("in", "key long").exchange("key"))
+    flow.output("out", flow.stream_input("in", "key long").exchange("key"))
     results: dict[Any, list[int]] = {}
     with ProcessRun(
         flow.plan,
@@ -226,8 +226,8 @@ def test_root_times_that_are_no_numbers_cross_processes() -> None:
 
 def test_times_are_done_when_they_are_done_and_what_holds_them_back_is_said() -> None:
     flow = Dataflow("two")
-    first, second = flow.input("first", "key long"), flow.input("second", "key long")
-    joined = first.concat(second)
+    first, second = flow.stream_input("first", "key long"), flow.stream_input("second", "key long")
+    joined = first.union(second)
     flow.output("out", joined)
     probe = joined.probe()
     with ProcessRun(flow.plan, 2) as run:
@@ -252,7 +252,7 @@ def test_times_are_done_when_they_are_done_and_what_holds_them_back_is_said() ->
 
 def test_a_flow_without_outputs_knows_what_is_done() -> None:
     flow = Dataflow("silent")
-    flow.input("in", "key long").exchange("key").map_batches(lambda batch: batch)
+    flow.stream_input("in", "key long").exchange("key").map_batches(lambda batch: batch)
     with ProcessRun(flow.plan, 2) as run:
         run.input("in").send(longs(1, 2, 3))
         run.input("in").advance_to(2)
@@ -317,7 +317,7 @@ def test_an_exception_when_a_worker_builds_its_operators_is_raised_here() -> Non
         def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None: ...  # noqa: A002
 
     flow = Dataflow("broken")
-    flow.output("out", operator("broken", Broken(), rows=flow.input("in", "key long")))
+    flow.output("out", operator("broken", Broken(), rows=flow.stream_input("in", "key long")))
     with pytest.raises(OperatorError, match="operator 'broken' failed at the start"):
         ProcessRun(flow.plan, 2)
 

@@ -35,7 +35,7 @@ class WritesDown:
 
 def test_rows_go_in_slices_and_a_time_is_told_once() -> None:
     flow, run = ps.Dataflow("flow"), WritesDown()
-    flow.output("out", flow.input("rows", "x long"))
+    flow.output("out", flow.stream_input("rows", "x long"))
     handle = ProcessInput(run, flow.plan.named(NodeKind.INPUT)["rows"], flow.plan.graph(), WORKERS)
     handle.advance_to(0)
     handle.send(pa.table({"x": range(WORKERS * SLICE_ROWS_MIN)}))
@@ -54,7 +54,7 @@ def test_rows_go_in_slices_and_a_time_is_told_once() -> None:
 
 def test_few_rows_go_to_the_owners_of_their_keys_and_many_in_slices() -> None:
     flow, run = ps.Dataflow("flow"), WritesDown()
-    flow.output("out", flow.input("rows", "x long").count("x"))
+    flow.output("out", flow.stream_input("rows", "x long").count("x"))
     node, graph = flow.plan.named(NodeKind.INPUT)["rows"], flow.plan.graph()
     keys = key_of(routes_of(flow.plan, graph)[node.index, 0])
     assert keys == ("x",)
@@ -76,7 +76,7 @@ def test_few_rows_go_to_the_owners_of_their_keys_and_many_in_slices() -> None:
 
 def test_a_large_batch_goes_in_slices_to_the_workers_in_turn() -> None:
     flow, run = ps.Dataflow("flow"), WritesDown()
-    flow.output("out", flow.input("rows", "x long"))
+    flow.output("out", flow.stream_input("rows", "x long"))
     handle = ProcessInput(run, flow.plan.named(NodeKind.INPUT)["rows"], flow.plan.graph(), WORKERS)
     handle.send(pa.table({"x": pa.nulls(4 * SLICE_ROWS_MAX + 1, pa.int64())}))
     rows = SendRows("rows", late=False)

@@ -41,12 +41,12 @@ def unchanged(time: object, batch: pa.RecordBatch) -> None:
 def countdown(watch: Callable[[tuple[int, ...], pa.RecordBatch], None] = unchanged) -> ps.Dataflow:
     """Numbers go round, one less each time, until they are 0."""
     flow = ps.Dataflow("countdown")
-    numbers = flow.input("numbers", "x long")
+    numbers = flow.stream_input("numbers", "x long")
     with numbers.loop("down") as loop:
         again = loop.variable("x long")
-        inside = loop.enter(numbers).concat(again, name="both").exchange("x")
-        less = inside.inspect(watch, name="watch").map_batches(one_less, name="less")
-        positive = less.filter(pc.field("x") > 0, name="positive")
+        inside = loop.enter(numbers).union(again).named("both").exchange("x")
+        less = inside.inspect(watch).named("watch").map_batches(one_less).named("less")
+        positive = less.filter(pc.field("x") > 0).named("positive")
         loop.feedback(again, positive)
         out = loop.leave(positive)
     flow.output("steps", out)
@@ -56,9 +56,9 @@ def countdown(watch: Callable[[tuple[int, ...], pa.RecordBatch], None] = unchang
 def pairs() -> ps.Dataflow:
     """Two inputs, two outputs; the second output needs both inputs."""
     flow = ps.Dataflow("pairs")
-    left, right = flow.input("left", "x long"), flow.input("right", "x long")
+    left, right = flow.stream_input("left", "x long"), flow.stream_input("right", "x long")
     flow.output("only left", left.exchange("x").map_batches(one_less))
-    flow.output("both", left.concat(right))
+    flow.output("both", left.union(right))
     return flow
 
 
@@ -67,7 +67,7 @@ def pairs() -> ps.Dataflow:
 
 @pytest.mark.parametrize("workers", WORKERS)
 def test_rows_epochs_and_frontiers_are_those_of_what_was_sent(workers: int) -> None:
-    with pairs().open_local(workers) as run:
+    with pairs().open(workers) as run:
         counts = count_rows(run)
         for epoch in range(3):
             run.input("left").send(rows(1, 2, 3))
@@ -91,7 +91,7 @@ def test_rows_epochs_and_frontiers_are_those_of_what_was_sent(workers: int) -> N
 
 @pytest.mark.parametrize("workers", WORKERS)
 def test_a_run_that_is_over_is_complete_and_nothing_holds_it_back(workers: int) -> None:
-    with pairs().open_local(workers) as run:
+    with pairs().open(workers) as run:
         counts = count_rows(run)
         run.input("left").send(rows(1))
         run.input("left").close()
@@ -117,7 +117,7 @@ def test_results_still_reach_who_waited_for_them_when_rows_are_counted() -> None
 
 
 def test_without_counts_rows_are_zero_and_all_else_is_said() -> None:
-    with pairs().open_local() as run:
+    with pairs().open() as run:
         run.input("left").send(rows(1, 2))
         run.settle()
         assert status_of(run).rows_in == 0
@@ -126,8 +126,8 @@ def test_without_counts_rows_are_zero_and_all_else_is_said() -> None:
 
 def test_times_of_ones_own_are_shown_as_they_are_and_not_counted_as_epochs() -> None:
     flow = ps.Dataflow("own times", times=Pairs())
-    flow.output("out", flow.input("numbers", "x long"))
-    with flow.open_local() as run:
+    flow.output("out", flow.stream_input("numbers", "x long"))
+    with flow.open() as run:
         run.input("numbers").advance_to((2, 1))
         run.settle()
         (output,) = status_of(run).outputs
@@ -144,7 +144,7 @@ def test_the_rounds_of_a_loop_are_those_that_its_operator_has_still_to_see_or_se
     seen: list[int] = []
     flow = countdown(lambda time, batch: seen.append(time[1]))
     shown: set[int] = set()
-    with flow.open_local(workers) as run:
+    with flow.open(workers) as run:
         for worker in workers_of(run):
             worker.silent_activations_max = 1  # so that counts are at most one activation old
         run.input("numbers").send(rows(12))
@@ -161,20 +161,20 @@ def test_the_rounds_of_a_loop_are_those_that_its_operator_has_still_to_see_or_se
 
 def test_a_loop_is_told_for_each_epoch_and_an_outer_loop_has_its_own_round() -> None:
     flow = ps.Dataflow("nested")
-    numbers = flow.input("numbers", "x long")
+    numbers = flow.stream_input("numbers", "x long")
     with numbers.loop("outer") as outer:
         again = outer.variable("x long")
-        entered = outer.enter(numbers).concat(again)
+        entered = outer.enter(numbers).union(again)
         with entered.loop("inner") as inner:
             further = inner.variable("x long")
-            less = inner.enter(entered).concat(further).map_batches(one_less, name="less")
+            less = inner.enter(entered).union(further).map_batches(one_less).named("less")
             positive = less.filter(pc.field("x") > 0)
             inner.feedback(further, positive)
             left = inner.leave(positive)
         outer.feedback(again, left.filter(pc.field("x") == 1))
         out = outer.leave(left)
     flow.output("out", out)
-    with flow.open_local() as run:
+    with flow.open() as run:
         workers_of(run)[0].silent_activations_max = 1
         for epoch in range(2):
             run.input("numbers").send(rows(6))
@@ -193,7 +193,7 @@ def test_a_loop_is_told_for_each_epoch_and_an_outer_loop_has_its_own_round() -> 
 
 
 def test_what_holds_an_output_back_is_named_from_its_origin_on() -> None:
-    with pairs().open_local() as run:
+    with pairs().open() as run:
         run.input("left").advance_to(4)
         run.settle()
         only_left, both = status_of(run).outputs
@@ -202,7 +202,7 @@ def test_what_holds_an_output_back_is_named_from_its_origin_on() -> None:
 
 
 def test_of_several_holders_the_farthest_upstream_comes_first() -> None:
-    with pairs().open_local() as run:
+    with pairs().open() as run:
         workers_of(run)[0].silent_activations_max = 0  # nothing is activated, only progress moves
         run.input("left").send(rows(1))
         workers_of(run)[0].step()
@@ -219,21 +219,21 @@ class Holding:
     outputs = "x long"
 
     def __init__(self) -> None:
-        self.held: list[ps.Capability] = []
+        self.held: list[ps.timely.Capability] = []
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         self.held.append(context.retain())
 
 
 def test_a_capability_in_a_loop_holds_its_round_and_is_no_message() -> None:
     flow = ps.Dataflow("held")
-    numbers = flow.input("numbers", "x long")
+    numbers = flow.stream_input("numbers", "x long")
     with numbers.loop("keep") as loop:
         again = loop.variable("x long")
-        kept = ps.operator("holding", Holding(), numbers=loop.enter(numbers).concat(again))
+        kept = ps.operator("holding", Holding(), numbers=loop.enter(numbers).union(again))
         loop.feedback(again, kept)
         flow.output("out", loop.leave(kept))
-    with flow.open_local() as run:
+    with flow.open() as run:
         run.input("numbers").send(rows(1))
         run.input("numbers").close()
         run.settle()
@@ -245,9 +245,9 @@ def test_a_capability_in_a_loop_holds_its_round_and_is_no_message() -> None:
 
 def test_messages_that_wait_are_counted_and_the_rest_of_many_holders_is_a_number() -> None:
     flow = ps.Dataflow("wide")
-    streams = [flow.input(f"input {n}", "x long") for n in range(6)]
-    flow.output("out", streams[0].concat(*streams[1:]))
-    with flow.open_local() as run:
+    streams = [flow.stream_input(f"input {n}", "x long") for n in range(6)]
+    flow.output("out", streams[0].union(*streams[1:]))
+    with flow.open() as run:
         (output,) = status_of(run).outputs
         assert len(output.held_by) == 3
         assert output.held_by_more == 3
@@ -275,7 +275,7 @@ class Interrupting:
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("number", [0, 7, 200])
 def test_an_interrupted_loop_says_its_round_and_what_circulates(workers: int, number: int) -> None:
-    with countdown(Interrupting(number)).open_local(workers) as run:
+    with countdown(Interrupting(number)).open(workers) as run:
         for epoch in range(3):
             run.input("numbers").advance_to(epoch)
         run.input("numbers").send(rows(1_000))
@@ -290,7 +290,7 @@ def test_an_interrupted_loop_says_its_round_and_what_circulates(workers: int, nu
 def test_what_waits_in_a_loop_is_told_first_and_with_its_rows() -> None:
     flow = countdown(Interrupting(3))
     flow.plan.has_chains = False  # so that rows wait in many places
-    with flow.open_local() as run:
+    with flow.open() as run:
         run.input("numbers").send(rows(50))
         run.input("numbers").advance_to(1)
         for _ in range(5):
@@ -309,7 +309,7 @@ def test_what_waits_in_a_loop_is_told_first_and_with_its_rows() -> None:
 
 
 def test_a_run_can_be_described_in_the_middle_of_a_propagation() -> None:
-    with countdown().open_local() as run:
+    with countdown().open() as run:
         run.input("numbers").send(rows(5))
         workers_of(run)[0].view.tracker._readable = False
         words = describe_interruption(run)
@@ -321,9 +321,9 @@ def test_a_run_can_be_described_in_the_middle_of_a_propagation() -> None:
 
 def test_only_the_first_places_are_named_and_an_input_at_several_times_by_its_first() -> None:
     flow = ps.Dataflow("wide")
-    streams = [flow.input(f"input {n}", "x long") for n in range(7)]
-    flow.output("out", streams[0].concat(*streams[1:]))
-    with flow.open_local(2) as run:
+    streams = [flow.stream_input(f"input {n}", "x long") for n in range(7)]
+    flow.output("out", streams[0].union(*streams[1:]))
+    with flow.open(2) as run:
         workers_of(run)[1].input("input 0").advance_to(3)
         words = describe_interruption(run)
     assert words.startswith(
@@ -333,7 +333,7 @@ def test_only_the_first_places_are_named_and_an_input_at_several_times_by_its_fi
 
 
 def test_a_run_that_had_nothing_to_do_says_so() -> None:
-    with countdown().open_local() as run:
+    with countdown().open() as run:
         run.input("numbers").close()
         run.settle()
         assert describe_interruption(run) == "flow 'countdown' was interrupted; nothing was on its way"
@@ -343,7 +343,7 @@ def test_a_run_that_had_nothing_to_do_says_so() -> None:
 
 
 def test_counts_alone_give_the_same_status() -> None:
-    with countdown().open_local(2) as run:
+    with countdown().open(2) as run:
         run.input("numbers").send(rows(9, 5))
         run.input("numbers").advance_to(1)
         for _ in range(40):

@@ -131,7 +131,7 @@ def expected_of(flow: ps.Dataflow, seed: int) -> dict[int, list[Any]]:
     def keep(_: str, epoch: int, table: pa.Table) -> None:
         found.setdefault(epoch, []).extend(map(str, table.to_pylist()))
 
-    with flow.open_local(on_result=keep) as run:
+    with flow.open(on_result=keep) as run:
         feed(run, Random(seed))
     return {epoch: sorted(rows) for epoch, rows in found.items()}
 
@@ -139,8 +139,8 @@ def expected_of(flow: ps.Dataflow, seed: int) -> dict[int, list[Any]]:
 def moved_flow() -> ps.Dataflow:
     """Rows that go from worker to worker twice, by keys that the driving process does not know."""
     flow = ps.Dataflow("moved")
-    rows = flow.input("in", "key long").map_batches(halved, "key long, half long")
-    flow.output("out", rows.count("half", running=True).exchange("count"))
+    rows = flow.stream_input("in", "key long").map_batches(halved, "key long, half long")
+    flow.output("out", rows.group_by("half", running=True).count().exchange("count"))
     return flow
 
 
@@ -167,11 +167,11 @@ def test_loops_over_two_ways_are_judged_right_and_give_the_same(
     flow: Callable[[], ps.Dataflow], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = inputs_of(flow().plan)
-    expected = rows_of(flow().run_local(**given))
+    expected = rows_of(flow().run(**given))
     for seed in SEEDS[:2]:
         with monkeypatch.context() as patch:
             delay(patch, seed)
-            assert rows_of(flow().run_local(processes=2, verify=True, **given)) == expected, seed
+            assert rows_of(flow().run(processes=2, verify=True, **given)) == expected, seed
 
 
 def rows_of(results: ps.Results) -> dict[str, list[Any]]:

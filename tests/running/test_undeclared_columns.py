@@ -24,6 +24,7 @@ import pytest
 import pointstamp as ps
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.rows import undeclared
+from support.options import with_options
 
 TABLE = pa.table({"note": ["a", "b"], "x": [1, 2], "day": [0, 1]})
 FORMS = {
@@ -37,7 +38,7 @@ FORMS = {
 
 def doubled() -> ps.Dataflow:
     flow = ps.Dataflow("doubled")
-    flow.output("out", flow.input("numbers", "x long").map(lambda row: {"x": 2 * row["x"]}, "x long"))
+    flow.output("out", flow.stream_input("numbers", "x long").map(lambda row: {"x": 2 * row["x"]}, "x long"))
     return flow
 
 
@@ -45,18 +46,22 @@ def run(way: str, rows: Any, place: Path, **options: Any) -> list[tuple[int, int
     flow = doubled()
     match way:
         case "workers":
-            results = flow.run_local(numbers=[rows], workers=2, **options)
+            results = flow.run(numbers=[rows], workers=2, **options)
         case "processes":
-            results = flow.run_local(numbers=[rows], processes=2, **options)
+            results = flow.run(numbers=[rows], processes=2, **options)
         case "checkpoint":
-            results = flow.run_local(numbers=[rows], checkpoint=place / "checkpoint", **options)
+            results = flow.run(numbers=[rows], checkpoint=place / "checkpoint", **options)
         case _:
             out = place / "out"
-            query = flow.start_local(
-                numbers=[rows], checkpoint=place / "c", output=out, available_now=True, **options
+            query = flow.start(
+                numbers=[rows],
+                checkpoint=place / "c",
+                output=out,
+                available_now=True,
+                **with_options(options),
             )
-            query.awaitTermination()
-            found = ps.read_published(str(out), "out")
+            query.await_termination()
+            found = ps.read_changes(str(out), "out")
             return sorted(zip(found["epoch"].to_pylist(), found["x"].to_pylist(), strict=True))
     table = results["out"].table()
     return sorted(zip(table["epoch"].to_pylist(), table["x"].to_pylist(), strict=True))
@@ -78,13 +83,13 @@ def test_they_are_left_in_every_form_of_rows_beside_an_epoch_column(
 @pytest.mark.parametrize("form", FORMS)
 def test_a_declared_column_that_is_missing_is_missed_beside_others(form: str) -> None:
     flow = ps.Dataflow("test")
-    flow.output("out", flow.input("numbers", "y long"))
+    flow.output("out", flow.stream_input("numbers", "y long"))
     with pytest.raises(SchemaError, match=r"input 'numbers'.* lacks 'y', which the schema declares"):
-        flow.run_local(numbers=[FORMS[form]])
+        flow.run(numbers=[FORMS[form]])
 
 
 def test_an_input_that_is_sent_to_by_hand_leaves_them_too() -> None:
-    with doubled().open_local() as opened:
+    with doubled().open() as opened:
         numbers = opened.input("numbers")
         numbers.send(pd.DataFrame({"x": [1], "note": ["a"]}))
         numbers.close()
@@ -95,12 +100,12 @@ def test_an_input_that_is_sent_to_by_hand_leaves_them_too() -> None:
 
 def test_what_an_operator_sends_has_the_declared_columns_and_no_others() -> None:
     flow = ps.Dataflow("test")
-    numbers = flow.input("numbers", "x long")
+    numbers = flow.stream_input("numbers", "x long")
     flow.output("out", numbers.map_batches(lambda batch: batch.append_column("y", batch["x"])))
     with pytest.raises(
         SchemaError, match="operator 'map', output 'out' has 'y', but the schema declares only 'x'"
     ):
-        flow.run_local(numbers=[TABLE])
+        flow.run(numbers=[TABLE])
 
 
 # Changes.
@@ -129,26 +134,26 @@ def feed(way: str, table: pa.Table, place: Path, flow: ps.Dataflow) -> None:
                 "polars": lambda: pl.from_arrow(table),
                 "rows": table.to_pylist,
             }
-            flow.run_local(edges=[as_form[way]()])
+            flow.run(edges=[as_form[way]()])
         case "processes":
-            flow.run_local(edges=[table], processes=1)
+            flow.run(edges=[table], processes=1)
         case "sent":
-            with flow.open_local() as opened:
+            with flow.open() as opened:
                 opened.input("edges").send(table)
         case "checkpoint":
-            flow.run_local(edges=[table], checkpoint=place / "c")
+            flow.run(edges=[table], checkpoint=place / "c")
         case "query":
-            flow.start_local(edges=[table], available_now=True, **places).awaitTermination()
+            flow.start(edges=[table], available_now=True, **places).await_termination()
         case "published":
             source = ps.Dataflow("source")
             declared = ", ".join(f"{name} long" for name in table.schema.names if name != "diff")
-            source.output("edges", source.input("rows", declared, extra_columns="ignore").running())
-            source.start_local(
+            source.output("edges", source.table("rows", declared, extra_columns="ignore"))
+            source.start(
                 rows=[table], available_now=True, checkpoint=place / "c0", output=inbox
-            ).awaitTermination()
-            flow.start_local(
-                edges=ps.published(inbox, "edges"), available_now=True, **places
-            ).awaitTermination()
+            ).await_termination()
+            flow.start(
+                edges=ps.io.published(inbox, "edges"), available_now=True, **places
+            ).await_termination()
         case _:
             if way == "parquet":
                 pq.write_table(table, inbox / "1.parquet")
@@ -162,7 +167,7 @@ def feed(way: str, table: pa.Table, place: Path, flow: ps.Dataflow) -> None:
                 pq.write_table(table.drop_columns(["diff"]), inbox / "diff=-1" / "1.parquet")
             else:
                 (inbox / "1.json").write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
-            flow.start_local(edges=ps.files(inbox), available_now=True, **places).awaitTermination()
+            flow.start(edges=ps.io.files(inbox), available_now=True, **places).await_termination()
 
 
 MEMORY = ["table", "pandas", "polars", "rows", "processes", "sent", "checkpoint", "query"]
@@ -185,7 +190,7 @@ def test_it_is_accepted_where_the_input_says_so(way: str, tmp_path: Path) -> Non
 
 
 def test_declared_as_the_weight_it_deletes() -> None:
-    counts = ps.sql(WEIGHED).run_local(edges=[EDGES])["counts"][0].to_pylist()
+    counts = ps.sql(WEIGHED).run(edges=[EDGES])["counts"][0].to_pylist()
     assert counts == [{"src": 1, "n": 1, "diff": 1}]
 
 
@@ -207,7 +212,7 @@ def test_declared_as_the_weight_it_deletes() -> None:
 )
 def test_every_usual_name_is_known_and_the_error_says_how_to_declare_it(name: str, way: str) -> None:
     with pytest.raises(SchemaError, match=f"a column '{name}'.*{way}"):
-        counting().run_local(edges=[EDGES.rename_columns(["src", "dst", name])])
+        counting().run(edges=[EDGES.rename_columns(["src", "dst", name])])
 
 
 @pytest.mark.parametrize(
@@ -223,12 +228,12 @@ def test_a_mark_of_deleted_rows_inside_a_value_of_json_is_no_column(tmp_path: Pa
     rows = [{"src": 1, "dst": 2, "note": {"deleted": 1}}, {"src": 1, "dst": 2, "note": 'is "deleted": yes'}]
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "1.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    counting().start_local(
-        edges=ps.files(tmp_path / "in"),
+    counting().start(
+        edges=ps.io.files(tmp_path / "in"),
         available_now=True,
         checkpoint=tmp_path / "c",
         output=tmp_path / "o",
-    ).awaitTermination()
+    ).await_termination()
 
 
 # Warnings.
@@ -250,16 +255,16 @@ def test_other_undeclared_columns_are_a_warning_once(
 
 
 def test_they_are_no_warning_where_the_input_says_so(warned: Callable[[], list[str]]) -> None:
-    counting(extra_columns="ignore").run_local(edges=[EDGES.rename_columns(["src", "dst", "note"])])
+    counting(extra_columns="ignore").run(edges=[EDGES.rename_columns(["src", "dst", "note"])])
     flow = ps.Dataflow("test")
-    flow.output("out", flow.input("numbers", "x long", extra_columns="ignore"))
-    flow.run_local(numbers=[TABLE, TABLE])
+    flow.output("out", flow.stream_input("numbers", "x long", extra_columns="ignore"))
+    flow.run(numbers=[TABLE, TABLE])
     assert warned() == []
 
 
 def test_extra_columns_is_one_of_two_words() -> None:
     with pytest.raises(FlowError, match=r"input 'x': extra_columns must be 'warn' or 'ignore', got 'drop'"):
-        ps.Dataflow("test").input("x", "x long", extra_columns="drop")  # type: ignore[arg-type]
+        ps.Dataflow("test").stream_input("x", "x long", extra_columns="drop")  # type: ignore[arg-type]
 
 
 # Text.
@@ -268,7 +273,7 @@ def test_extra_columns_is_one_of_two_words() -> None:
 @pytest.mark.parametrize("way", ["workers", "processes", "checkpoint", "query"])
 def test_rows_at_hand_with_text_that_is_not_utf8_are_refused(way: str, tmp_path: Path) -> None:
     flow = ps.Dataflow("test")
-    flow.output("out", flow.input("numbers", "s string"))
+    flow.output("out", flow.stream_input("numbers", "s string"))
     wrong = pa.table({"s": pa.array([b"caf\xe9"]).view(pa.string())})
     with pytest.raises(SchemaError, match=r"input 'numbers': column 's' has text that is not UTF-8"):
         run_flow(flow, way, wrong, tmp_path)
@@ -277,10 +282,10 @@ def test_rows_at_hand_with_text_that_is_not_utf8_are_refused(way: str, tmp_path:
 def run_flow(flow: ps.Dataflow, way: str, rows: pa.Table, place: Path) -> None:
     match way:
         case "workers":
-            flow.run_local(numbers=[rows])
+            flow.run(numbers=[rows])
         case "processes":
-            flow.run_local(numbers=[rows], processes=1)
+            flow.run(numbers=[rows], processes=1)
         case "checkpoint":
-            flow.run_local(numbers=[rows], checkpoint=place / "c")
+            flow.run(numbers=[rows], checkpoint=place / "c")
         case _:
-            flow.start_local(numbers=[rows], checkpoint=place / "c", output=place / "o").awaitTermination()
+            flow.start(numbers=[rows], checkpoint=place / "c", output=place / "o").await_termination()

@@ -45,7 +45,10 @@ FORMS: dict[str, dict[str, Any]] = {
 def joined_flow() -> ps.Dataflow:
     """Two inputs, one operator that is notified, one that holds capabilities."""
     flow = ps.Dataflow("joined")
-    rows, more = flow.input("rows", SCHEMA).exchange("key"), flow.input("more", SCHEMA).exchange("key")
+    rows, more = (
+        flow.stream_input("rows", SCHEMA).exchange("key"),
+        flow.stream_input("more", SCHEMA).exchange("key"),
+    )
     flow.output("sums", ps.operator("sums", Steps(), rows=rows, more=more))
     flow.output("held", ps.operator("holds", Holds(), rows=rows, more=more))
     return flow
@@ -68,8 +71,8 @@ def rows_of(results: Any) -> dict[str, list[Any]]:  # noqa: ANN401 - what a run 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("flow", [joined_flow, nested_flow])
 def test_a_judged_run_puts_out_what_any_other_does(flow: Callable[[], ps.Dataflow], form: str) -> None:
-    found = flow().run_local(inputs_of(flow()), verify=True, **FORMS[form])
-    assert rows_of(found) == rows_of(flow().run_local(inputs_of(flow())))
+    found = flow().run(inputs_of(flow()), verify=True, **FORMS[form])
+    assert rows_of(found) == rows_of(flow().run(inputs_of(flow())))
 
 
 @pytest.mark.parametrize("form", [{"workers": 5}, {"processes": 4}], ids=str)
@@ -78,8 +81,8 @@ def test_workers_that_tell_their_progress_along_a_tree_put_out_the_same_and_are_
 ) -> None:
     flow = nested_flow()
     flow.plan.broadcast = "accumulating"
-    found = flow.run_local(inputs_of(flow), verify=True, **form)
-    assert rows_of(found) == rows_of(nested_flow().run_local(inputs_of(flow)))
+    found = flow.run(inputs_of(flow), verify=True, **form)
+    assert rows_of(found) == rows_of(nested_flow().run(inputs_of(flow)))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -99,7 +102,7 @@ def test_every_event_is_judged_before_its_epoch_is_yielded(form: str, monkeypatc
     monkeypatch.setattr(bounded, "BoundedJudge", Noting)
     flow = joined_flow()
     counts = []
-    for _ in flow.stream_local(inputs_of(flow, 5), verify=True, **FORMS[form]):
+    for _ in flow.stream(inputs_of(flow, 5), verify=True, **FORMS[form]):
         counts.append(sum(judged[0]._online.judged))
     assert len(counts) == 5
     assert counts[0] > 20
@@ -112,19 +115,19 @@ def test_every_event_is_judged_before_its_epoch_is_yielded(form: str, monkeypatc
 
 def test_without_verify_no_worker_tells_anything(monkeypatch: Patch) -> None:
     monkeypatch.setattr(bounded, "BoundedJudge", None)
-    assert busy_flow().run_local(inputs_of(busy_flow()), processes=2)
+    assert busy_flow().run(inputs_of(busy_flow()), processes=2)
 
 
 def test_a_run_with_a_checkpoint_is_judged_as_a_query_is(tmp_path: Path) -> None:
     flow = FLOWS["running"]()
     given = [each["numbers"] for each in rows_given(flow, 5, 3)]
-    found = flow.run_local(numbers=given, checkpoint=tmp_path / "checkpoint", verify=True, workers=2)
-    assert rows_of(found) == rows_of(FLOWS["running"]().run_local(numbers=given))
+    found = flow.run(numbers=given, checkpoint=tmp_path / "checkpoint", verify=True, workers=2)
+    assert rows_of(found) == rows_of(FLOWS["running"]().run(numbers=given))
 
 
 def test_a_flow_with_times_of_its_own_is_judged_where_it_runs() -> None:
-    found = pairs_flow().run_local(pairs_inputs(), verify=True, workers=2)
-    assert rows_of(found) == rows_of(pairs_flow().run_local(pairs_inputs()))
+    found = pairs_flow().run(pairs_inputs(), verify=True, workers=2)
+    assert rows_of(found) == rows_of(pairs_flow().run(pairs_inputs()))
 
 
 # Broken workers.
@@ -191,7 +194,7 @@ def test_a_broken_worker_is_raised_with_a_trace_that_is_judged_alike(
     else:
         mutant(monkeypatch)
     with pytest.raises(InternalError, match=rf"flow 'busy' has broken .*: {caught_by} ") as error:
-        flow.run_local(inputs_of(flow), verify=True, **FORMS[form])
+        flow.run(inputs_of(flow), verify=True, **FORMS[form])
     named = re.search(r"The events are in (\S+);", str(error.value))
     assert named is not None
     path = Path(named[1])
@@ -213,4 +216,4 @@ def test_a_run_on_spark_needs_a_checkpoint_to_be_judged() -> None:
 
 def test_times_of_ones_own_are_not_judged_in_other_processes() -> None:
     with pytest.raises(FlowError, match=r"flow 'pairs' has times of its own, .* Give workers in place"):
-        pairs_flow().run_local(pairs_inputs(), verify=True, processes=2)
+        pairs_flow().run(pairs_inputs(), verify=True, processes=2)

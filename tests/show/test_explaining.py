@@ -90,6 +90,6 @@ def test_the_command_line_explains_with_parameters(
 
 def test_a_flow_that_keeps_nothing_has_its_inputs_only() -> None:
     flow = ps.Dataflow("plain")
-    flow.output("out", flow.input("numbers", "x long").filter(ps.col("x") > 1))
+    flow.output("out", flow.stream_input("numbers", "x long").filter(ps.col("x") > 1))
     physical = flow.explain().partition("== Physical operators with state ==\n")[2]
     assert physical == "output 'out': x long\n  input 'numbers'\n"

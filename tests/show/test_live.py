@@ -230,9 +230,9 @@ def test_rates_are_those_of_the_last_seconds_and_at_the_end_those_of_the_whole()
 
 def test_a_run_is_shown_from_its_first_step_to_its_end() -> None:
     flow = ps.Dataflow("copy")
-    flow.output("out", flow.input("numbers", "x long"))
+    flow.output("out", flow.stream_input("numbers", "x long"))
     console, clock = pipe(), HandClock()
-    with flow.open_local(2) as run, LiveDisplay.for_stream(console, clock=clock) as display:
+    with flow.open(2) as run, LiveDisplay.for_stream(console, clock=clock) as display:
         rows = count_rows(run)
         run.input("numbers").send(pa.table({"x": [1, 2, 3]}))
         run.settle()

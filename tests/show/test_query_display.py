@@ -80,12 +80,12 @@ def test_the_panel_names_the_largest_things_that_are_kept_and_adds_up_the_others
 
 def test_a_query_is_shown_and_what_it_logs_is_a_note(tmp_path: Path) -> None:
     flow = ps.Dataflow("words")
-    flow.output("counts", flow.input("words", "word string").count("word", running=True))
+    flow.output("counts", flow.stream_input("words", "word string").group_by("word", running=True).count())
     (tmp_path / "in").mkdir()
     for number in range(3):
         pq.write_table(pa.table({"word": ["a", "b"]}), tmp_path / "in" / f"{number}.parquet")
-    query = flow.start_local(
-        words=ps.files(tmp_path / "in"),
+    query = flow.start(
+        words=ps.io.files(tmp_path / "in"),
         checkpoint=str(tmp_path / "saved"),
         output=str(tmp_path / "out"),
         available_now=True,

@@ -40,28 +40,28 @@ NUMBERS = "k long, v long"
 def chained() -> ps.Dataflow:
     """Chains before an exchange, behind one and before state, and one into which rows are sent ahead."""
     flow = ps.Dataflow("chained")
-    numbers, late = flow.input("numbers", NUMBERS), flow.input("late", NUMBERS)
-    some = numbers.with_columns(v=ps.col("v") + 1, name="a").filter(ps.col("v") % 4 != 0, name="b")
-    ahead = late.select("k", "v", name="c").delay(1).exchange("k")
+    numbers, late = flow.stream_input("numbers", NUMBERS), flow.stream_input("late", NUMBERS)
+    some = numbers.with_columns(v=ps.col("v") + 1).named("a").filter(ps.col("v") % 4 != 0).named("b")
+    ahead = late.select("k", "v").named("c").delay(1).exchange("k")
     seen = ps.operator(
         "seen",
         Seen(),
-        numbers=some.exchange("k").select("k", "v", name="d").select("k", "v", name="e"),
-        late=ahead.filter(ps.col("v") % 3 != 0, name="f").select("k", "v", name="g"),
+        numbers=some.exchange("k").select("k", "v").named("d").select("k", "v").named("e"),
+        late=ahead.filter(ps.col("v") % 3 != 0).named("f").select("k", "v").named("g"),
     )
-    flow.output("out", seen.filter(ps.col("n") > 1, name="h").select("k", "n", name="i"))
+    flow.output("out", seen.filter(ps.col("n") > 1).named("h").select("k", "n").named("i"))
     return flow
 
 
 def looping() -> ps.Dataflow:
     flow = ps.Dataflow("looping")
-    rows = flow.input("rows", SCHEMA).select("key", "n", name="a")
+    rows = flow.stream_input("rows", SCHEMA).select("key", "n").named("a")
     with rows.loop("down") as loop:
         again = loop.variable(SCHEMA)
-        both = loop.enter(rows).select("key", "n", name="b").concat(again.filter(ps.col("n") > 0, name="c"))
-        steps = ps.operator("steps", Steps(), rows=both.exchange("key").select("key", "n", name="d"))
-        loop.feedback(again, steps.select("key", "n", name="e"))
-        flow.output("down", loop.leave(steps.select("key", "n", name="f")).select("key", "n", name="g"))
+        both = loop.enter(rows).select("key", "n").named("b").union(again.filter(ps.col("n") > 0).named("c"))
+        steps = ps.operator("steps", Steps(), rows=both.exchange("key").select("key", "n").named("d"))
+        loop.feedback(again, steps.select("key", "n").named("e"))
+        flow.output("down", loop.leave(steps.select("key", "n").named("f")).select("key", "n").named("g"))
     return flow
 
 
@@ -127,7 +127,7 @@ class PassesOn:
     runs_in_chain = True
     outputs = SCHEMA
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         context.send(batch)
 
 
@@ -146,8 +146,14 @@ class WaitsInChain(Waits):
 def plan_with(logic: type) -> Plan:
     """A plan in which an operator stands where a chain would take it in."""
     flow = ps.Dataflow("inside")
-    rows = flow.input("rows", SCHEMA).select("key", "n", name="before").select("key", "n", name="inside")
-    flow.output("out", rows.select("key", "n", name="behind"))
+    rows = (
+        flow.stream_input("rows", SCHEMA)
+        .select("key", "n")
+        .named("before")
+        .select("key", "n")
+        .named("inside")
+    )
+    flow.output("out", rows.select("key", "n").named("behind"))
     plan = flow.plan
     nodes = [replace(node, logic=spec_of(logic)) if node.name == "inside" else node for node in plan.nodes]
     return Plan(plan.name, plan.root, nodes, plan.broadcast, plan.memory, plan.has_chains)
@@ -194,13 +200,13 @@ def test_a_chain_with_an_operator_that_waits_for_times_inside_is_found(
         check_inside(logic)
 
 
-LENT: list[ps.Context] = []
+LENT: list[ps.ports.Context] = []
 
 
 class Lends(PassesOn):
     """Lets others have its context, with which it must not be able to send after its call."""
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         LENT[:] = [context]
         context.send(batch)
 
@@ -214,8 +220,14 @@ def check_lent() -> None:
         LENT[0].send(batch)
         return batch
 
-    rows = flow.input("rows", SCHEMA).select("key", "n", name="lends").select("key", "n", name="between")
-    flow.output("out", rows.map_batches(borrow, name="borrows"))
+    rows = (
+        flow.stream_input("rows", SCHEMA)
+        .select("key", "n")
+        .named("lends")
+        .select("key", "n")
+        .named("between")
+    )
+    flow.output("out", rows.map_batches(borrow).named("borrows"))
     nodes = [
         replace(node, logic=spec_of(Lends)) if node.name == "lends" else node for node in flow.plan.nodes
     ]

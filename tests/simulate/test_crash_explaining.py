@@ -48,7 +48,7 @@ class Tally:
         context.send([{"k": k, "n": n} for k, n in sorted(self.seen.items())])
 
 flow = ps.Dataflow("tally")
-numbers = flow.input("numbers", "k long")
+numbers = flow.stream_input("numbers", "k long")
 flow.output("out", ps.operator("tally", Tally(), numbers=numbers.exchange("k")))
 inputs = {"numbers": [[{"k": 1}, {"k": 2}], [{"k": 1}], [{"k": 2}, {"k": 3}]]}
 """

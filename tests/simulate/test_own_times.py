@@ -101,8 +101,8 @@ def test_a_call_after_a_return_is_valid_in_many_worlds() -> None:
 
 def test_a_variable_that_comes_round_an_epoch_later_is_judged_by_its_summary() -> None:
     flow = ps.Dataflow("tomorrow")
-    again = flow.variable(SCHEMA, ps.delay(1))
-    steps = ps.operator("it", Steps(), rows=flow.input("rows", SCHEMA).concat(again).exchange("key"))
+    again = flow.variable(SCHEMA, ps.timely.delay(1))
+    steps = ps.operator("it", Steps(), rows=flow.stream_input("rows", SCHEMA).union(again).exchange("key"))
     flow.feedback(again, steps)
     flow.output("out", steps)
     report = simulate(simulator_of(flow, {"rows": some_rows(2)}), cases(range(20), 1, 3))
@@ -119,7 +119,7 @@ class FirstCounterFirst(Steps):
         super().__init__()
         self._current: Any = ((0, 0),)
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         assert context.time >= self._current, f"{context.time} after {self._current}"
         self._current = context.time
         super().on_receive(context, input, batch)
@@ -283,7 +283,9 @@ def test_an_incomparable_time_may_be_complete_and_a_later_one_may_not() -> None:
 def test_outputs_are_compared_in_the_order_of_the_times() -> None:
     row = pa.RecordBatch.from_pylist([{"n": 1}])
     times = [("return", ("a", "b")), ("call", ()), ("call", ("a",), 1)]
-    difference = first_difference({("out", (time,)): [row] for time in times}, {}, ps.Stacks(deepest=3))
+    difference = first_difference(
+        {("out", (time,)): [row] for time in times}, {}, ps.timely.Stacks(deepest=3)
+    )
     assert difference is not None
     assert str(difference).startswith("output 'out', time ('call', ()), differs")
 
@@ -353,7 +355,7 @@ class Days:
 
 
 flow = ps.Dataflow("days", times=Days())
-flow.output("out", flow.input("rows", "n long"))
+flow.output("out", flow.stream_input("rows", "n long"))
 inputs = {"rows": [(date(2024, 1, day), [{"n": day}]) for day in (1, 3)]}
 """
 

@@ -38,7 +38,10 @@ def by_length(batch: pa.RecordBatch) -> list[int]:
 def sharded() -> ps.Dataflow:
     """State by key behind a function, and the rows of another input sent ahead to it."""
     flow = ps.Dataflow("sharded")
-    numbers, late = flow.input("numbers", "k long, v long"), flow.input("late", "k long, v long")
+    numbers, late = (
+        flow.stream_input("numbers", "k long, v long"),
+        flow.stream_input("late", "k long, v long"),
+    )
     seen = ps.operator(
         "seen",
         Seen(),
@@ -51,11 +54,11 @@ def sharded() -> ps.Dataflow:
 
 def looping() -> ps.Dataflow:
     flow = ps.Dataflow("looping")
-    rows = flow.input("rows", SCHEMA)
+    rows = flow.stream_input("rows", SCHEMA)
     with rows.loop("down") as loop:
         again = loop.variable(SCHEMA)
         entered = loop.enter(rows.exchange(by=by_length))
-        steps = ps.operator("steps", Steps(), rows=entered.concat(again).exchange(by=by_length))
+        steps = ps.operator("steps", Steps(), rows=entered.union(again).exchange(by=by_length))
         loop.feedback(again, steps)
         flow.output("down", loop.leave(steps))
     return flow

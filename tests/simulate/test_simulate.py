@@ -39,7 +39,7 @@ def found_in(plan: Plan, epochs: int = 4, seeds: int = 100) -> tuple[Simulator, 
 
 def flow_with(operator: Any, *, by_key: bool = True) -> Plan:  # noqa: ANN401 - any operator
     flow = ps.Dataflow("suspect")
-    rows = flow.input("rows", SCHEMA)
+    rows = flow.stream_input("rows", SCHEMA)
     flow.output("out", ps.operator("it", operator, rows=rows.exchange("key") if by_key else rows))
     return flow.plan
 
@@ -50,7 +50,7 @@ def flow_with(operator: Any, *, by_key: bool = True) -> Plan:  # noqa: ANN401 - 
 class Latest(Steps):
     """Wrong: the last row to arrive wins, and no order of arrival is promised."""
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         sums = self._sums.setdefault(context.time, {})
         for row in batch.to_pylist():
             sums[row["key"]] = row["n"] + 10
@@ -64,7 +64,7 @@ class FirstEpochFirst(Steps):
         super().__init__()
         self._current = (0,)
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         assert context.time >= self._current, f"{context.time} after {self._current}"
         self._current = context.time
         super().on_receive(context, input, batch)
@@ -75,9 +75,9 @@ class Keeps(Steps):
 
     def __init__(self) -> None:
         super().__init__()
-        self._kept: list[ps.Capability] = []
+        self._kept: list[ps.timely.Capability] = []
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         if context.time in self._sums:
             self._kept.append(context.retain())
         super().on_receive(context, input, batch)
@@ -114,7 +114,7 @@ def test_a_flow_that_depends_on_chance_is_found_and_its_failure_made_small(
 
 def test_a_flow_that_fails_even_without_chance_is_found_at_once() -> None:
     class Fails(Steps):
-        def on_notify(self, context: ps.Context) -> None:
+        def on_notify(self, context: ps.ports.Context) -> None:
             raise LookupError(f"nothing is known of {context.time}")
 
     simulator, found = found_in(flow_with(Fails()))
@@ -129,7 +129,7 @@ def test_a_flow_that_remembers_its_last_run_is_called_unrepeatable() -> None:
     seen: list[int] = []
 
     class Counts(Steps):
-        def on_notify(self, context: ps.Context) -> None:
+        def on_notify(self, context: ps.ports.Context) -> None:
             seen.append(1)
             rows = [{"key": "seen", "n": len(seen)}]
             context.send(pa.RecordBatch.from_pylist(rows, schema=context.schema()))
@@ -152,10 +152,10 @@ def test_nothing_is_found_where_nothing_is_wrong() -> None:
 
 def test_a_flow_without_an_end_is_unknown_and_not_tried_for_ever() -> None:
     flow = ps.Dataflow("endless")
-    rows = flow.input("rows", SCHEMA)
+    rows = flow.stream_input("rows", SCHEMA)
     with rows.loop("round") as loop:
         again = loop.variable(SCHEMA)
-        both = loop.enter(rows).concat(again)
+        both = loop.enter(rows).union(again)
         loop.feedback(again, both)
         flow.output("out", loop.leave(both))
     simulator = Simulator(flow.plan, prepared(flow.plan, {"rows": some_rows(1)}), steps_max=200)

@@ -46,20 +46,20 @@ class Passes:
 
     outputs = SCHEMA
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         context.send([row for row in batch.to_pylist() if row["n"] > 1])
 
 
 def tailed_flow() -> ps.Dataflow:
     """Outputs behind an operator, behind nothing, behind an exchange, and behind two ways that meet."""
     flow = ps.Dataflow("tailed")
-    rows = flow.input("rows", SCHEMA)
+    rows = flow.stream_input("rows", SCHEMA)
     steps = ps.operator("steps", Steps(), rows=rows.exchange("key"))
     stayed = ps.operator("passes", Passes(), rows=steps)
     flow.output("stepped", stayed)
     flow.output("same", rows)
     flow.output("moved", rows.exchange("key"))
-    flow.output("both", stayed.concat(rows))
+    flow.output("both", stayed.union(rows))
     return flow
 
 
@@ -216,7 +216,7 @@ def test_a_worker_that_claims_too_much_is_found(mutant: Callable[[Patch], None],
 def silent_flow() -> ps.Dataflow:
     """Nothing goes from worker to worker, and nobody asks for times."""
     flow = ps.Dataflow("silent")
-    rows = flow.input("rows", SCHEMA)
+    rows = flow.stream_input("rows", SCHEMA)
     flow.output("out", ps.operator("passes", Passes(), rows=rows))
     return flow
 
@@ -245,7 +245,7 @@ def test_a_worker_that_keeps_it_for_ever_is_found(monkeypatch: Patch) -> None:
 def watching_flow() -> ps.Dataflow:
     """Nothing goes from worker to worker, and who waits for times only looks at frontiers."""
     flow = ps.Dataflow("watching")
-    rows = flow.input("rows", SCHEMA)
+    rows = flow.stream_input("rows", SCHEMA)
     flow.output("out", ps.operator("watches", Watches(), rows=ps.operator("passes", Passes(), rows=rows)))
     return flow
 
@@ -253,7 +253,7 @@ def watching_flow() -> ps.Dataflow:
 def asking_flow() -> ps.Dataflow:
     """Nothing goes from worker to worker, and who waits for times asks for them."""
     flow = ps.Dataflow("asking")
-    rows = flow.input("rows", SCHEMA)
+    rows = flow.stream_input("rows", SCHEMA)
     flow.output("out", ps.operator("waits", Waits(), rows=ps.operator("passes", Passes(), rows=rows)))
     return flow
 

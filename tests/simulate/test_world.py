@@ -178,22 +178,22 @@ class KeepsForEver:
     outputs = SCHEMA
 
     def __init__(self) -> None:
-        self.kept: list[ps.Capability] = []
+        self.kept: list[ps.timely.Capability] = []
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         self.kept.append(context.retain())
 
 
 class Fails:
     outputs = SCHEMA
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         raise LookupError("no such thing")
 
 
-def world_of(logic: ps.DeclaredOperator[str], *, steps_max: int = 1000) -> World:
+def world_of(logic: ps.ports.DeclaredOperator[str], *, steps_max: int = 1000) -> World:
     flow = ps.Dataflow("one operator")
-    flow.output("out", ps.operator("it", logic, rows=flow.input("rows", SCHEMA).exchange("key")))
+    flow.output("out", ps.operator("it", logic, rows=flow.stream_input("rows", SCHEMA).exchange("key")))
     inputs = prepared(flow.plan, {"rows": [[{"key": "a", "n": 3}], [{"key": "b", "n": 2}]]})
     return World(flow.plan, inputs, workers=2, seed=1, steps_max=steps_max)
 
@@ -212,7 +212,7 @@ def test_an_operator_that_raises_ends_the_run_with_its_error() -> None:
     run = world_of(Fails()).run()
     assert run.ended is Ended.FAILED
     assert "operator 'it' failed with a batch" in run.reason
-    assert isinstance(run.error, ps.PointstampError)
+    assert isinstance(run.error, ps.errors.PointstampError)
 
 
 def test_a_run_that_takes_too_long_is_given_up_with_a_reason() -> None:

@@ -20,7 +20,7 @@ from pointstamp.sinks.delta import DeltaSink
 from pointstamp.sinks.kafka.sink import KafkaSink
 from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.sinks.port import Sink, Staged
-from pointstamp.sinks.reading import read_published
+from pointstamp.sinks.reading import read_changes
 from pointstamp.storage.local import LocalStorage
 from pointstamp.testing import SINK_SCHEMAS, SeenRows, SinkSubject, SteppingStorage, Steps
 from sinks.sqlite_sink import SqliteSink
@@ -48,7 +48,7 @@ class Parquet:
 
     def seen(self) -> SeenRows:
         try:
-            return {name: pairs(table) for name, table in read_published(str(self.path)).items()}
+            return {name: pairs(table) for name, table in read_changes(str(self.path)).items()}
         except FlowError:  # nothing has been published
             return {name: [] for name in SCHEMAS}
 

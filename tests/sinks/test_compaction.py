@@ -29,7 +29,7 @@ from pointstamp.sinks.compactions import PLACE, Compactions
 from pointstamp.sinks.compactor import ParquetCompactor, compact
 from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.sinks.port import Staged
-from pointstamp.sinks.reading import published_files, published_now, read_published
+from pointstamp.sinks.reading import published_files, published_now, read_changes
 from pointstamp.sinks.tiers import CompactionPolicy, chosen_groups
 from pointstamp.storage.memory import MemoryStorage
 from pointstamp.storage.port import Content
@@ -50,7 +50,7 @@ def _publish(storage: Any, first: int, after: int, generation: int = 0, workers:
 
 
 def _read(storage: Any, after: int | None = None) -> list[tuple[int, int]]:  # noqa: ANN401 - any storage
-    return pairs(read_published("", "counts", after=after, open_storage=lambda _: storage))
+    return pairs(read_changes("", "counts", after=after, open_storage=lambda _: storage))
 
 
 def _rows(count: int, first: int = 0) -> list[tuple[int, int]]:
@@ -465,7 +465,7 @@ def _tell_a_story(commits: list[list[int]], turns: set[int]) -> None:
         files = published_now("", open_storage=lambda _: storage).outputs["days"].files
         firsts = [file.first_epoch for file in files]
         assert firsts == sorted(firsts), "files are not in the order of their first epochs"
-    found = read_published("", "days", open_storage=lambda _: storage).to_pylist()
+    found = read_changes("", "days", open_storage=lambda _: storage).to_pylist()
     wanted = [(epoch, day) for epoch, days in enumerate(commits) for day in days]
     assert sorted((row["epoch"], row["day"]) for row in found) == sorted(wanted)
     assert all(row["x"] == row["epoch"] for row in found)
@@ -505,15 +505,15 @@ def test_by_hand_everything_small_becomes_one_file_with_the_same_rows_in_the_sam
 ) -> None:
     storage = stepping(str(tmp_path), Steps())
     _publish(storage, 0, 30, workers=3)
-    before = read_published(tmp_path)
-    done = ps.compact(tmp_path)
+    before = read_changes(tmp_path)
+    done = ps.io.compact(tmp_path)
     assert (done.files_before, done.files_after) == (90, 1)
-    assert read_published(tmp_path)["counts"].equals(before["counts"])
-    assert read_published(tmp_path, "counts", after=17).num_rows == 3 * 12
-    assert ps.compact(tmp_path) == ps.Compacted(1, 1)
+    assert read_changes(tmp_path)["counts"].equals(before["counts"])
+    assert read_changes(tmp_path, "counts", after=17).num_rows == 3 * 12
+    assert ps.io.compact(tmp_path) == ps.io.Compacted(1, 1)
     assert Compactions(storage).numbers() == [0]
     with pytest.raises(FlowError, match=r"nothing has been published to it"):
-        ps.compact(tmp_path / "nowhere")
+        ps.io.compact(tmp_path / "nowhere")
 
 
 def test_a_turn_reads_no_more_than_it_may_and_files_grow_no_larger_than_they_should(tmp_path: Path) -> None:
@@ -540,14 +540,14 @@ def test_a_file_that_is_damaged_or_lost_is_left_alone_and_the_others_are_merged(
     content = altered.read_bytes()
     altered.write_bytes(content[:-9] + b"?" + content[-8:])
     lost.rename(tmp_path / "lost")
-    done = ps.compact(tmp_path, AT_ONCE)
+    done = ps.io.compact(tmp_path, AT_ONCE)
     assert done.files_after == 3
     assert "compaction skips a file" in caplog.text
     with pytest.raises(StorageError, match=r"is not as it was published"):
-        read_published(tmp_path)
+        read_changes(tmp_path)
     altered.write_bytes(content)
     with pytest.raises(StorageError, match=r"It was removed or changed after it was published"):
-        read_published(tmp_path)
+        read_changes(tmp_path)
     (tmp_path / "lost").rename(lost)
     assert _read(storage) == _rows(30)
 
@@ -555,19 +555,19 @@ def test_a_file_that_is_damaged_or_lost_is_left_alone_and_the_others_are_merged(
 def test_a_compaction_of_another_format_and_policies_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     storage = stepping(str(tmp_path), Steps())
     _publish(storage, 0, 3)
-    ps.compact(tmp_path)
+    ps.io.compact(tmp_path)
     path = tmp_path / PLACE / "000000000000.json"
     content = path.read_text()
     path.write_text(content.replace('"format_version":2', '"format_version":7'))
     with pytest.raises(StorageError, match=r"expected format 2, got 7"):
-        read_published(tmp_path)
+        read_changes(tmp_path)
     path.write_text("{}")
     with pytest.raises(StorageError, match=r"cannot be read as a manifest"):
-        read_published(tmp_path)
+        read_changes(tmp_path)
     path.write_text(content)
     path.rename(path.with_name("000000000004.json"))
     with pytest.raises(StorageError, match=r"contains the object that was written as"):
-        read_published(tmp_path)
+        read_changes(tmp_path)
     with pytest.raises(FlowError, match=r"files must be at least 2"):
         CompactionPolicy(files=1)
     with pytest.raises(FlowError, match=r"must be 0 or more, got"):

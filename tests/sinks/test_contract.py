@@ -59,8 +59,8 @@ def test_other_columns_under_a_name_that_is_published_do_not_fit(kind: str, tmp_
 
 @pytest.mark.parametrize("kind", ["parquet", "delta"])
 def test_a_sink_travels_to_the_workers(kind: str, tmp_path: Path) -> None:
-    kinds: dict[str, Callable[[str], ps.ParquetSink | ps.DeltaSink]]
-    kinds = {"parquet": ps.ParquetSink, "delta": ps.DeltaSink}
+    kinds: dict[str, Callable[[str], ps.io.ParquetSink | ps.io.DeltaSink]]
+    kinds = {"parquet": ps.io.ParquetSink, "delta": ps.io.DeltaSink}
     sink = kinds[kind](str(tmp_path)).for_query("q", SCHEMAS)
     there: Sink = pickle.loads(pickle.dumps(sink))  # noqa: S301 - just written here
     staged = there.writer(0, 0).stage("counts", {0: batches(1), 1: []})

@@ -14,7 +14,7 @@ import pytest
 from pointstamp.errors import StorageError
 from pointstamp.sinks.chain import FOLDER, Chain
 from pointstamp.sinks.parquet import ParquetSink
-from pointstamp.sinks.reading import published_now, read_published
+from pointstamp.sinks.reading import published_now, read_changes
 from pointstamp.storage.memory import MemoryStorage
 from sinks.harness import batches
 
@@ -45,7 +45,7 @@ def _read(storage: MemoryStorage) -> Any:  # noqa: ANN401
     """All that a reader may ask for."""
     found = published_now("out", open_storage=lambda _: storage)
     rows = [
-        read_published("out", "counts", after=after, open_storage=lambda _: storage).to_pylist()
+        read_changes("out", "counts", after=after, open_storage=lambda _: storage).to_pylist()
         for after in (None, AFTER)
     ]
     return (found.query, found.epochs_through, found.is_complete, str(found.outputs), rows)

@@ -198,14 +198,14 @@ def test_a_table_that_is_there_with_other_columns_is_not_touched(tmp_path: Path)
 
 def _counting(place: Path, checkpoint: str, rows: int) -> None:
     flow = ps.Dataflow("counts")
-    flow.output("table", flow.input("rows", "x long").running().count("x"))
-    query = flow.start_local(
+    flow.output("table", flow.table("rows", "x long").count("x"))
+    query = flow.start(
         rows=[pa.table({"x": [1]})] * rows,
         checkpoint=place / checkpoint,
         output=DeltaSink(str(place / "out")),
         available_now=True,
     )
-    assert query.awaitTermination(60)
+    assert query.await_termination(60)
 
 
 def test_the_rows_of_a_table_are_those_of_one_query(tmp_path: Path) -> None:
@@ -235,8 +235,8 @@ def test_a_table_that_another_query_has_begun_is_not_begun_again_and_an_empty_on
 
 def test_a_query_keeps_a_delta_table_up_to_date(tmp_path: Path) -> None:
     flow = ps.Dataflow("test")
-    sales = flow.input("sales", "shop string, price long, w long").running(weight="w")
-    flow.output("sold", sales.reduce("shop", total=ps.sum("price")))
+    sales = flow.table("sales", "shop string, price long, w long", weight="w")
+    flow.output("sold", sales.group_by("shop").agg(total=ps.sum("price")))
     epochs = [
         [{"shop": "a", "price": 1, "w": 1}, {"shop": "b", "price": 5, "w": 1}],
         [{"shop": "a", "price": 2, "w": 1}],
@@ -245,14 +245,14 @@ def test_a_query_keeps_a_delta_table_up_to_date(tmp_path: Path) -> None:
     rows, log = tmp_path / "rows", tmp_path / "log"
     for sink in (DeltaSink(str(rows)), DeltaSink(str(log), changes=True)):
         for upto in (2, 3):  # the second one continues where the first one stopped
-            query = flow.start_local(
+            query = flow.start(
                 sales=epochs[:upto],
                 checkpoint=f"{sink.path} checkpoint",
                 output=sink,
                 workers=2,
                 available_now=True,
             )
-            query.awaitTermination(60)
+            query.await_termination(60)
     assert DeltaTable(rows / "sold").to_pyarrow_table().to_pylist() == [{"shop": "a", "total": 3}]
     changes = DeltaTable(log / "sold").to_pyarrow_table()
     assert (changes.column_names, changes.num_rows) == (["epoch", "shop", "total", "diff"], 5)

@@ -30,14 +30,14 @@ QUERIES = {
 
 def run(folder: Path, upto: int, snapshots: ps.SnapshotPolicy) -> None:
     flow = ps.sql(VIEWS)
-    query = flow.start_local(
+    query = flow.start(
         sales=EPOCHS[:upto],
         checkpoint=str(folder / "checkpoint"),
-        output=ps.DeltaSink(str(folder / "out")),
-        snapshots=snapshots,
+        output=ps.io.DeltaSink(str(folder / "out")),
         available_now=True,
+        options=ps.QueryOptions(snapshots=snapshots),
     )
-    query.awaitTermination(60)
+    query.await_termination(60)
 
 
 def expected(query: str, epoch: int) -> list[tuple[object, ...]]:
@@ -56,7 +56,7 @@ def test_each_epoch_of_a_view_can_be_read_as_a_version_of_its_delta_table(tmp_pa
     run(tmp_path, 4, ps.SnapshotPolicy(epochs=1))
     for output, query in QUERIES.items():
         for epoch in range(len(EPOCHS)):
-            version = ps.delta_version(tmp_path / "out", output, epoch)
+            version = ps.io.delta_version(tmp_path / "out", output, epoch)
             read = DeltaTable(tmp_path / "out" / output, version=version).to_pyarrow_table()
             assert sorted(tuple(row.values()) for row in read.to_pylist()) == expected(query, epoch), (
                 output,
@@ -73,7 +73,9 @@ def test_spark_itself_reads_each_epoch_and_the_table_as_it_is(tmp_path: Path) ->
     answers: list[list[list[object]]] = []
     for output, query in QUERIES.items():
         place = tmp_path / "out" / output
-        epochs = [(epoch, ps.delta_version(tmp_path / "out", output, epoch)) for epoch in range(len(EPOCHS))]
+        epochs = [
+            (epoch, ps.io.delta_version(tmp_path / "out", output, epoch)) for epoch in range(len(EPOCHS))
+        ]
         for epoch, version in [*epochs, (last, None)]:
             asked.append((str(place), version))
             answers.append([list(row) for row in expected(query, epoch)])
@@ -81,13 +83,13 @@ def test_spark_itself_reads_each_epoch_and_the_table_as_it_is(tmp_path: Path) ->
 
 
 def test_an_epoch_that_no_commit_ends_with_is_refused_in_words(tmp_path: Path) -> None:
-    with pytest.raises(ps.PointstampError, match="there is no Delta table of output 'sold'"):
-        ps.delta_version(tmp_path / "out", "sold", 0)
+    with pytest.raises(ps.errors.PointstampError, match="there is no Delta table of output 'sold'"):
+        ps.io.delta_version(tmp_path / "out", "sold", 0)
     run(tmp_path, 3, ps.SnapshotPolicy(epochs=3))
-    assert ps.delta_version(tmp_path / "out", "sold", 2) >= 0
+    assert ps.io.delta_version(tmp_path / "out", "sold", 2) >= 0
     with pytest.raises(
-        ps.PointstampError, match=r"no commit ends with epoch 1\. It was published .* through 2"
+        ps.errors.PointstampError, match=r"no commit ends with epoch 1\. It was published .* through 2"
     ):
-        ps.delta_version(tmp_path / "out", "sold", 1)
-    with pytest.raises(ps.PointstampError, match="published through epoch 2, got epoch 9"):
-        ps.delta_version(tmp_path / "out", "sold", 9)
+        ps.io.delta_version(tmp_path / "out", "sold", 1)
+    with pytest.raises(ps.errors.PointstampError, match="published through epoch 2, got epoch 9"):
+        ps.io.delta_version(tmp_path / "out", "sold", 9)

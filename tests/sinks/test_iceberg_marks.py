@@ -23,6 +23,7 @@ from pointstamp.sinks.port import Sink, Staged
 from pointstamp.testing import SINK_SCHEMAS, Steps
 from sinks.harness import batches
 from sinks.test_iceberg import Iceberg, closing_publishers, properties
+from support.options import with_options
 
 SECONDS_MAX = 60
 
@@ -107,19 +108,19 @@ def test_a_broken_publisher_of_several_tables_is_found(
         _publish_in_halves(Iceberg(tmp_path / "out"), broken)
 
 
-def _run(folder: Path, days: int, **settings: Any) -> None:  # noqa: ANN401 - of start_local
+def _run(folder: Path, days: int, **settings: Any) -> None:  # noqa: ANN401 - of start
     """Run a query over so many batches, which publishes one commit for each."""
     flow = ps.Dataflow("rows")
-    flow.output("n", flow.input("rows", "x long"))
+    flow.output("n", flow.stream_input("rows", "x long"))
     place = folder / "tables"
-    query = flow.start_local(
+    query = flow.start(
         rows=[pa.record_batch({"x": pa.array(range(20), pa.int64())}) for _ in range(days)],
         checkpoint=str(folder / "checkpoint"),
         output=IcebergSink(str(place), properties(place)),
-        **settings,
+        **with_options(settings),
     )
     try:
-        assert query.awaitTermination(SECONDS_MAX)
+        assert query.await_termination(SECONDS_MAX)
     finally:
         query.stop(finish=False)
 
@@ -179,12 +180,12 @@ def test_marks_that_are_lost_before_the_first_publication_is_in_the_journal_are_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def die(*_: object) -> None:
-        raise ps.PointstampError("died here")
+        raise ps.errors.PointstampError("died here")
 
     with closing_publishers():
         with monkeypatch.context() as patched:
             patched.setattr(Ledger, "note_published", die)
-            with pytest.raises(ps.PointstampError, match="died here"):
+            with pytest.raises(ps.errors.PointstampError, match="died here"):
                 _run(tmp_path, 1, restarts=ps.RestartPolicy(restarts_max=0))
         _overwrite_and_expire(tmp_path)
         _remove_marks(tmp_path)

@@ -35,9 +35,9 @@ DEATHS = a_process_may_die_before_any_step_and_the_next_one_completes_its_work
 PEOPLE = "id long, city string"
 
 
-def _run(flow: ps.Dataflow, folder: Path, sink: ps.KafkaSink, **inputs: Any) -> None:  # noqa: ANN401
-    query = flow.start_local(checkpoint=str(folder), output=sink, available_now=True, **inputs)
-    query.awaitTermination()
+def _run(flow: ps.Dataflow, folder: Path, sink: ps.io.KafkaSink, **inputs: Any) -> None:  # noqa: ANN401
+    query = flow.start(checkpoint=str(folder), output=sink, available_now=True, **inputs)
+    query.await_termination()
 
 
 def _people() -> tuple[ps.Dataflow, ps.Table]:
@@ -86,7 +86,7 @@ def test_upserts_of_a_table_are_keys_with_tombstones_and_are_read_back_as_the_ta
     topic, again = new_topic(cleanup_policy="compact"), new_topic()
     flow, people = _people()
     flow.output("people", people.upserts("id", deleted="gone"))
-    sink = ps.KafkaSink(address(), topic, key="id", deleted="gone")
+    sink = ps.io.KafkaSink(address(), topic, key="id", deleted="gone")
     _run(flow, tmp_path / "one", sink, people=EPOCHS)
     found = [(record.key, record.value) for record in committed(topic)]
     assert sorted(found[:2]) == [(b"1", b'{"id":1,"city":"Rome"}'), (b"2", b'{"id":2,"city":"Oslo"}')]
@@ -97,8 +97,8 @@ def test_upserts_of_a_table_are_keys_with_tombstones_and_are_read_back_as_the_ta
     back = reading.table("people", schema, key="id", order="place", deleted="gone")
     reading.output("people", back)
     columns = {"gone": "tombstone", "place": "offset"}
-    source = ps.kafka(address(), topic, key="id", columns=columns)
-    _run(reading, tmp_path / "two", ps.KafkaSink(address(), again, key="id"), people=source)
+    source = ps.io.kafka(address(), topic, key="id", columns=columns)
+    _run(reading, tmp_path / "two", ps.io.KafkaSink(address(), again, key="id"), people=source)
     rows = [json.loads(record.value)["after"] for record in committed(again)]
     assert sorted((row["id"], row["city"]) for row in rows) == [(1, "Bern"), (3, "Wien")]
 
@@ -107,20 +107,20 @@ def test_changes_of_a_table_are_events_of_debeziums_and_are_read_back_as_the_tab
     topic = new_topic()
     flow, people = _people()
     flow.output("people", people)
-    _run(flow, tmp_path / "one", ps.KafkaSink(address(), topic, key="id"), people=EPOCHS)
+    _run(flow, tmp_path / "one", ps.io.KafkaSink(address(), topic, key="id"), people=EPOCHS)
     events = [json.loads(record.value) for record in committed(topic)]
     assert [event["op"] for event in events] == ["c", "c", "c", "u", "d"] or [
         event["op"] for event in events
     ] == ["c", "c", "u", "c", "d"]
     reading = ps.Dataflow("read back")
-    text = reading.input("events", "value string, offset long")
-    back = text.debezium(PEOPLE, value="value", key="id", order="offset")
+    text = reading.stream_input("events", "value string, offset long")
+    back = text.to_table(format="debezium", schema=PEOPLE, value="value", key="id", order="offset")
     reading.output("people", back)
-    source = ps.kafka(address(), topic, format="raw", columns=["value", "offset"], rows_per_tick=2)
-    query = reading.start_local(
+    source = ps.io.kafka(address(), topic, format="raw", columns=["value", "offset"], rows_per_tick=2)
+    query = reading.start(
         checkpoint=str(tmp_path / "two"), output=str(tmp_path / "out"), available_now=True, events=source
     )
-    query.awaitTermination()
+    query.await_termination()
     table = ps.read_table(str(tmp_path / "out"), "people")
     assert sorted(zip(*table.select(["id", "city"]).to_pydict().values(), strict=True)) == [
         (1, "Bern"),
@@ -132,13 +132,13 @@ def test_a_value_is_sent_as_it_is_and_several_key_columns_are_an_object(tmp_path
     source, raw, keyed = new_topic(), new_topic(), new_topic()
     put(source, [b"\x00\xff", b"text"])
     flow = ps.Dataflow("raw")
-    flow.output("raw", flow.input("records", "value binary"))
-    given = ps.kafka(address(), source, format="raw", columns=["value"])
-    _run(flow, tmp_path / "raw", ps.KafkaSink(address(), raw, value="raw"), records=given)
+    flow.output("raw", flow.stream_input("records", "value binary"))
+    given = ps.io.kafka(address(), source, format="raw", columns=["value"])
+    _run(flow, tmp_path / "raw", ps.io.KafkaSink(address(), raw, value="raw"), records=given)
     assert [(record.key, record.value) for record in committed(raw)] == [(None, b"\x00\xff"), (None, b"text")]
     flow = ps.Dataflow("keyed")
-    flow.output("keyed", flow.input("rows", "a long, b string"))
-    sink = ps.KafkaSink(address(), {"keyed": keyed}, key={"keyed": ["a", "b"]}, epoch="at")
+    flow.output("keyed", flow.stream_input("rows", "a long, b string"))
+    sink = ps.io.KafkaSink(address(), {"keyed": keyed}, key={"keyed": ["a", "b"]}, epoch="at")
     _run(flow, tmp_path / "keyed", sink, rows=[[{"a": 1, "b": "x"}]])
     assert [(record.key, record.value) for record in committed(keyed)] == [
         (b'{"a":1,"b":"x"}', b'{"at":0,"a":1,"b":"x"}')
@@ -183,11 +183,11 @@ def test_outputs_that_do_not_fit_are_refused(
     arguments: dict[str, Any], kind: type[Exception], words: str
 ) -> None:
     with pytest.raises(kind, match=words):
-        ps.KafkaSink("nowhere:1", **{"topic": "t", **arguments}).for_query("q", ROWS)
+        ps.io.KafkaSink("nowhere:1", **{"topic": "t", **arguments}).for_query("q", ROWS)
 
 
 def test_a_topic_that_is_not_there_is_told_before_anything_is_written(tmp_path: Path) -> None:
-    sink = ps.KafkaSink(address(), "not-there", staging=str(tmp_path)).for_query("q", ROWS)
+    sink = ps.io.KafkaSink(address(), "not-there", staging=str(tmp_path)).for_query("q", ROWS)
     with pytest.raises(
         RecoveryError, match=r"has no topic 'not-there', which the sink publishes to. Nothing"
     ):
@@ -199,7 +199,7 @@ def test_no_reader_waits_for_a_commit_that_could_neither_be_sent_nor_written_dow
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = new_topic()
-    sink = ps.KafkaSink(address(), topic, staging=str(tmp_path)).for_query(topic, ROWS)
+    sink = ps.io.KafkaSink(address(), topic, staging=str(tmp_path)).for_query(topic, ROWS)
     publisher = sink.publisher()
     publisher.publish(0, 0, [])
     staged = sink.writer(0, 1).stage("rows", {1: [pa.record_batch({"x": pa.array([1], pa.int64())})]})
@@ -240,8 +240,8 @@ def test_a_sink_whose_commits_are_gone_is_an_error_after_one_commit_and_nothing_
 
     def run(commits: str) -> None:
         flow = ps.Dataflow("rows")
-        flow.output("n", flow.input("rows", "x long"))
-        sink = ps.KafkaSink(address(), topic, commits=commits)
+        flow.output("n", flow.stream_input("rows", "x long"))
+        sink = ps.io.KafkaSink(address(), topic, commits=commits)
         _run(flow, folder, sink, rows=[pa.record_batch({"x": list(range(20))})])
 
     run(f"commits-{topic}")

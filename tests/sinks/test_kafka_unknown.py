@@ -112,7 +112,7 @@ def test_a_source_neither_fails_nor_reads_again_where_an_end_is_unknown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Cluster, "admin", lambda self: _admin(0, UNKNOWN, 2_500))
-    watch = KafkaWatch(ps.kafka("h:1", "t", on_lost=on_lost), {"t": [2_000]})
+    watch = KafkaWatch(ps.io.kafka("h:1", "t", on_lost=on_lost), {"t": [2_000]})
     units = watch.available_now()
     watch.close()
     assert [(part.locator, part.size_bytes > 0) for unit in units for part in unit.parts] == [
@@ -179,7 +179,7 @@ def test_a_sink_that_does_not_know_its_last_commit_does_not_publish(monkeypatch:
     monkeypatch.setattr(
         "confluent_kafka.Producer", lambda settings: SimpleNamespace(init_transactions=lambda seconds: None)
     )
-    sink = ps.KafkaSink("h:1", "t", staging="memory://unknown", commits="t").for_query(
+    sink = ps.io.KafkaSink("h:1", "t", staging="memory://unknown", commits="t").for_query(
         "q", {"n": pa.schema([("x", "int64")])}
     )
     publisher = sink.publisher()

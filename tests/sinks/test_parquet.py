@@ -22,7 +22,7 @@ from pointstamp.errors import FlowError, SchemaError, StorageError
 from pointstamp.sinks.chain import FOLDER, FORMAT_VERSION, Chain, PublishedCommit, first_held, links_to
 from pointstamp.sinks.parquet import ParquetPublisher, ParquetSink
 from pointstamp.sinks.port import Staged
-from pointstamp.sinks.reading import published_now, read_published
+from pointstamp.sinks.reading import published_now, read_changes
 from pointstamp.storage.memory import MemoryStorage
 from pointstamp.storage.port import Content, Storage
 from pointstamp.storage.sealed_json import seal_json
@@ -277,16 +277,16 @@ def test_epochs_of_one_commit_share_a_file_and_a_reader_may_ask_for_later_ones(t
     assert len(first) == 1
     sink.publisher().publish(0, 1, first)
     sink.publisher().publish(1, 2, sink.writer(3, 0).stage("counts", {2: batches(20)}))
-    tables = read_published(path)
+    tables = read_changes(path)
     assert list(tables) == list(SCHEMAS)
     assert tables["counts"].schema.names == ["epoch", "x"]
     assert pairs(tables["counts"]) == [(0, 5), (0, 6), (1, 10), (2, 20)]
     assert tables["_other names"].num_rows == 0
-    assert pairs(read_published(path, "counts", after=0)) == [(1, 10), (2, 20)]
-    assert pairs(read_published(path, "counts", after=1)) == [(2, 20)]
-    assert read_published(path, "counts", after=2).num_rows == 0
+    assert pairs(read_changes(path, "counts", after=0)) == [(1, 10), (2, 20)]
+    assert pairs(read_changes(path, "counts", after=1)) == [(2, 20)]
+    assert read_changes(path, "counts", after=2).num_rows == 0
     with pytest.raises(FlowError, match=r"has the outputs 'counts', '_other names', but not 'count'"):
-        read_published(path, "count")
+        read_changes(path, "count")
 
 
 def test_a_path_may_be_any_that_fsspec_knows(tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ def test_a_path_may_be_any_that_fsspec_knows(tmp_path: Path) -> None:
     for number in range(12):
         sink.publisher().publish(number, number, sink.writer(0, 0).stage("counts", {number: batches(number)}))
     sink.publisher().discard(1, [])
-    assert pairs(read_published(path, "counts")) == [(number, number) for number in range(12)]
+    assert pairs(read_changes(path, "counts")) == [(number, number) for number in range(12)]
     assert sink.publisher().published_through() == 11
 
 
@@ -313,7 +313,7 @@ def test_a_file_that_is_not_as_it_was_written_is_refused(tmp_path: Path) -> None
     file.write_bytes(content[:4] + b"?" + content[5:])
     assert published_now(path).epochs_through == 0  # it only looks at sizes
     with pytest.raises(StorageError, match=r"is not as it was published: .* Restore it from a copy"):
-        read_published(path)
+        read_changes(path)
     file.unlink()
     with pytest.raises(StorageError, match=r"is not there. It was removed or changed after"):
         published_now(path)

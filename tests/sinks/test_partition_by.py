@@ -22,7 +22,7 @@ import pointstamp as ps
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.sinks.hive import NULL, values_of
 from pointstamp.sinks.parquet import ParquetSink
-from pointstamp.sinks.reading import published_files, published_now, read_published
+from pointstamp.sinks.reading import published_files, published_now, read_changes
 from pointstamp.sinks.tiers import CompactionPolicy
 from pointstamp.storage.memory import MemoryStorage
 
@@ -65,12 +65,12 @@ def test_rows_come_back_as_they_were_whatever_the_values_and_types(data: st.Data
     expected = [{"epoch": n, **row} for n, rows in enumerate(tables) for row in rows]
     wanted = pa.schema([("epoch", pa.int64()), *schema])
     for _ in range(2):
-        found = read_published("", "out", open_storage=lambda _: storage)
+        found = read_changes("", "out", open_storage=lambda _: storage)
         assert found.schema == wanted
         assert sorted(map(_comparable, found.to_pylist())) == sorted(map(_comparable, expected))
-        later = read_published("", "out", after=0, open_storage=lambda _: storage)
+        later = read_changes("", "out", after=0, open_storage=lambda _: storage)
         assert later.num_rows == sum(map(len, tables[1:]))
-        ps.compact("", CompactionPolicy(keep_seconds=0), open_storage=lambda _: storage)
+        ps.io.compact("", CompactionPolicy(keep_seconds=0), open_storage=lambda _: storage)
     distinct = {tuple(row[name] for name in by) for rows in tables for row in rows}
     assert len(storage.list("out/")) == len(distinct)
 
@@ -111,8 +111,8 @@ def test_other_readers_find_the_columns_in_the_folders_and_skip_folders(
 ) -> None:
     _publish(ParquetSink(str(tmp_path), partition_by=["day", "city"]), DAY, _days())
     if is_compacted:
-        assert ps.compact(tmp_path) == ps.Compacted(12, 3)
-    ours = read_published(tmp_path, "out").sort_by("x").to_pylist()
+        assert ps.io.compact(tmp_path) == ps.io.Compacted(12, 3)
+    ours = read_changes(tmp_path, "out").sort_by("x").to_pylist()
     frame = pl.scan_parquet(_names(tmp_path), hive_partitioning=True).sort("x").collect()
     assert frame.select("epoch", "x", "day", "city").to_dicts() == ours
     arrow = ds.dataset(_names(tmp_path), partitioning=ds.partitioning(DAY.remove(0), flavor="hive"))
@@ -134,12 +134,12 @@ def test_outputs_may_be_partitioned_each_in_its_own_way_and_later_in_another(tmp
     folders = [file.path.count("/") - 1 for file in published_now(tmp_path).outputs["a"].files]
     assert folders == [1, 1, 1, 2, 2, 2, 0]
     for _ in range(2):
-        read = read_published(tmp_path)
+        read = read_changes(tmp_path)
         assert read["a"].num_rows == 9
         assert read["a"].schema.names == ["epoch", "x", "day", "city"]
         assert sorted(read["a"]["city"].to_pylist(), key=str) == sorted(3 * rows["city"].to_pylist(), key=str)
         assert read["b"]["y"].to_pylist() == [0, 1, 2]
-        ps.compact(tmp_path)
+        ps.io.compact(tmp_path)
 
 
 def test_what_a_dead_generation_has_staged_in_folders_goes(tmp_path: Path) -> None:
@@ -182,22 +182,22 @@ def test_too_many_folders_and_names_that_are_too_long_are_refused_in_words(tmp_p
 
 def test_a_flow_whose_output_has_not_got_the_column_is_refused_when_it_starts(tmp_path: Path) -> None:
     flow = ps.Dataflow("counting")
-    flow.output("counts", flow.input("keys", "key long").count("key"))
-    sink = ps.ParquetSink(str(tmp_path / "out"), partition_by=["day"])
+    flow.output("counts", flow.stream_input("keys", "key long").count("key"))
+    sink = ps.io.ParquetSink(str(tmp_path / "out"), partition_by=["day"])
     with pytest.raises(SchemaError, match=r"output 'counts' has no column 'day'"):
-        flow.start_local(keys=[pa.table({"key": [1]})], checkpoint=tmp_path / "checkpoint", output=sink)
+        flow.start(keys=[pa.table({"key": [1]})], checkpoint=tmp_path / "checkpoint", output=sink)
     assert not (tmp_path / "checkpoint" / "journal").exists()
 
 
 def test_a_query_publishes_into_folders(tmp_path: Path) -> None:
     flow = ps.Dataflow("counting")
-    flow.output("counts", flow.input("keys", "key long").count("key"))
-    sink = ps.ParquetSink(str(tmp_path / "out"), partition_by=["key"])
-    query = flow.start_local(
+    flow.output("counts", flow.stream_input("keys", "key long").count("key"))
+    sink = ps.io.ParquetSink(str(tmp_path / "out"), partition_by=["key"])
+    query = flow.start(
         keys=[pa.table({"key": [1, 2, 1]}), pa.table({"key": [2]})], checkpoint=tmp_path / "c", output=sink
     )
-    query.awaitTermination()
-    rows = read_published(tmp_path / "out", "counts").sort_by([("epoch", "ascending"), ("key", "ascending")])
+    query.await_termination()
+    rows = read_changes(tmp_path / "out", "counts").sort_by([("epoch", "ascending"), ("key", "ascending")])
     assert rows.to_pylist() == [
         {"epoch": 0, "key": 1, "count": 2},
         {"epoch": 0, "key": 2, "count": 1},
@@ -209,4 +209,4 @@ def test_a_query_publishes_into_folders(tmp_path: Path) -> None:
 def test_decimals_keep_their_scale(tmp_path: Path) -> None:
     schema = pa.schema([("d", pa.decimal128(10, 3)), ("x", pa.int64())])
     _publish(ParquetSink(str(tmp_path), partition_by=["d"]), schema, [[{"d": Decimal("0.000"), "x": 1}]])
-    assert read_published(tmp_path, "out")["d"].to_pylist() == [Decimal("0.000")]
+    assert read_changes(tmp_path, "out")["d"].to_pylist() == [Decimal("0.000")]

@@ -82,7 +82,7 @@ class Postgres:
             return connection
 
         try:
-            yield ps.PostgresSink(self.server.conninfo, self.schema, connect=connect)
+            yield ps.io.PostgresSink(self.server.conninfo, self.schema, connect=connect)
         finally:
             for connection in opened:
                 connection.close()
@@ -131,8 +131,12 @@ def test_a_process_may_die_before_any_step_and_the_next_one_completes_its_work(s
 # Tables.
 
 
-def sink_at(server: Server, schemas: dict[str, pa.Schema] | None = None, **options: Any) -> ps.PostgresSink:  # noqa: ANN401
-    made = ps.PostgresSink(server.conninfo, f"place_{uuid.uuid4().hex[:12]}", **options)
+def sink_at(
+    server: Server,
+    schemas: dict[str, pa.Schema] | None = None,
+    **options: Any,  # noqa: ANN401 - as the sink takes them
+) -> ps.io.PostgresSink:
+    made = ps.io.PostgresSink(server.conninfo, f"place_{uuid.uuid4().hex[:12]}", **options)
     return made.for_query("q", schemas or {"table": CHANGES})
 
 
@@ -298,9 +302,9 @@ def test_a_value_that_postgresql_cannot_hold_is_refused(
 
 def words_flow() -> ps.Dataflow:
     flow = ps.Dataflow("words")
-    words = flow.input("words", "word string")
+    words = flow.stream_input("words", "word string")
     flow.output("said", words)
-    flow.output("counts", words.running().count("word"))
+    flow.output("counts", words.to_table().count("word"))
     return flow
 
 
@@ -317,26 +321,26 @@ def test_a_query_that_aborts_and_a_server_that_is_killed_lose_nothing_and_double
     with Server() as own:
 
         def start() -> ps.Query:
-            return words_flow().start_local(
+            return words_flow().start(
                 words=source,
                 checkpoint=str(tmp_path / "checkpoint"),
-                output=ps.PostgresSink(own.conninfo, "words", keys={"counts": ["word"]}),
+                output=ps.io.PostgresSink(own.conninfo, "words", keys={"counts": ["word"]}),
                 workers=2,
-                restarts=ps.RestartPolicy(restarts_max=100, pause_seconds=0.05),
+                options=ps.QueryOptions(restarts=ps.RestartPolicy(restarts_max=100, pause_seconds=0.05)),
             )
 
         query = start()
         wait_for_epoch(query, 0)
         source.go_on()
         with pytest.raises(ps.testing.ScriptAbortedError, match="the script aborts after group 0"):
-            query.awaitTermination(SECONDS_MAX)
+            query.await_termination(SECONDS_MAX)
         query = start()
         wait_for_epoch(query, 1)
         assert rows(own, "words", "counts") == [("a", 2), ("b", 2)]
         own.stop("immediate")
         source.go_on()
         own.start()
-        assert query.awaitTermination(SECONDS_MAX)
+        assert query.await_termination(SECONDS_MAX)
         assert rows(own, "words", "counts") == [("a", 3), ("b", 2), ("c", 2)]
         said = [(0, "a"), (0, "a"), (0, "b"), (1, "b"), (2, "a"), (2, "c"), (3, "c")]
         assert rows(own, "words", "said") == said
@@ -347,7 +351,7 @@ def wait_for_epoch(query: ps.Query, epoch: int) -> None:
     deadline = time.monotonic() + SECONDS_MAX
     while query.epoch < epoch:
         assert time.monotonic() < deadline, query
-        query.awaitTermination(0.02)
+        query.await_termination(0.02)
 
 
 # Refusals.
@@ -425,7 +429,7 @@ def test_outputs_that_do_not_fit_are_refused_in_words(
     schemas: dict[str, pa.Schema], options: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(FlowError, match=said):
-        ps.PostgresSink("dbname=none", **options).for_query("q", schemas)
+        ps.io.PostgresSink("dbname=none", **options).for_query("q", schemas)
 
 
 def test_a_null_in_a_key_is_refused_by_the_worker(server: Server) -> None:
@@ -435,7 +439,9 @@ def test_a_null_in_a_key_is_refused_by_the_worker(server: Server) -> None:
 
 
 def test_a_server_that_is_not_there_is_said_without_the_password() -> None:
-    sink = ps.PostgresSink("host=/nowhere user=me password=secret dbname=shop").for_query("q", {"a": CHANGES})
+    sink = ps.io.PostgresSink("host=/nowhere user=me password=secret dbname=shop").for_query(
+        "q", {"a": CHANGES}
+    )
     with pytest.raises(StorageError, match="the database shop at /nowhere") as refused:
         sink.publisher().published_through()
     assert "secret" not in str(refused.value)
@@ -444,7 +450,7 @@ def test_a_server_that_is_not_there_is_said_without_the_password() -> None:
 
 def test_with_changes_a_table_is_appended_with_epochs_and_weights(server: Server) -> None:
     sink = sink_at(server, changes=True)
-    there: ps.PostgresSink = pickle.loads(pickle.dumps(sink))  # noqa: S301 - just written here
+    there: ps.io.PostgresSink = pickle.loads(pickle.dumps(sink))  # noqa: S301 - just written here
     publisher, writer = sink.publisher(), there.writer(0, 0)
     assert writer.stage("table", {0: []}) == []
     publisher.publish(0, 1, writer.stage("table", {0: changes((1, "a", 1)), 1: changes((1, "a", -1))}))
@@ -481,7 +487,7 @@ def test_any_name_can_be_that_of_a_schema_an_output_and_a_column(kind: str, serv
     outputs = dict.fromkeys(["rate %s", "moved", "net"], schema)
     keys = dict.fromkeys(outputs, names[:2]) if kind == "keyed" else {}
     place = f"100% {uuid.uuid4().hex[:8]}"
-    sink = ps.PostgresSink(server.conninfo, place, keys=keys).for_query("q", outputs)
+    sink = ps.io.PostgresSink(server.conninfo, place, keys=keys).for_query("q", outputs)
     publisher, writer = sink.publisher(), sink.writer(0, 0)
     publisher.check_outputs([])
 
@@ -506,22 +512,22 @@ def test_the_name_of_a_system_column_is_rejected_before_a_query_starts(name: str
     with pytest.raises(
         SchemaError, match=f"'{name}' is the name of a system column of PostgreSQL. Rename it"
     ):
-        ps.PostgresSink("dbname=none").for_query("q", schemas)
-    ps.PostgresSink("dbname=none").for_query("q", {name: pa.schema([(name.upper(), pa.int64())])})
+        ps.io.PostgresSink("dbname=none").for_query("q", schemas)
+    ps.io.PostgresSink("dbname=none").for_query("q", {name: pa.schema([(name.upper(), pa.int64())])})
 
 
 def test_what_postgresql_cannot_hold_is_rejected_before_a_query_starts() -> None:
     many = pa.schema([(f"c{number}", pa.int64()) for number in range(1_597)])
     with pytest.raises(SchemaError, match="has 1597 columns; a PostgreSQL table has at most 1596"):
-        ps.PostgresSink("dbname=none").for_query("q", {"a": many})
+        ps.io.PostgresSink("dbname=none").for_query("q", {"a": many})
     wide = pa.schema([*((f"c{number}", pa.int64()) for number in range(40)), DIFF_FIELD])
     with pytest.raises(SchemaError, match="has a key of 33 columns; a PostgreSQL key has at most 32"):
-        ps.PostgresSink("dbname=none", keys={"a": wide.names[:33]}).for_query("q", {"a": wide})
+        ps.io.PostgresSink("dbname=none", keys={"a": wide.names[:33]}).for_query("q", {"a": wide})
     for schema in ("", "pg_mine", "a" * 64, "a\0"):
         with pytest.raises(
             FlowError, match=r"schema must be a name of 1 to 63 bytes that does not begin with 'pg_'"
         ):
-            ps.PostgresSink("dbname=none", schema).for_query("q", {"a": CHANGES})
+            ps.io.PostgresSink("dbname=none", schema).for_query("q", {"a": CHANGES})
 
 
 def test_a_query_whose_commits_were_deleted_from_the_database_is_rejected(tmp_path: Path) -> None:
@@ -529,13 +535,13 @@ def test_a_query_whose_commits_were_deleted_from_the_database_is_rejected(tmp_pa
 
         def run() -> None:
             flow = words_flow()
-            query = flow.start_local(
+            query = flow.start(
                 words=[pa.record_batch({"word": ["a", "b"]})],
                 checkpoint=str(tmp_path / "checkpoint"),
-                output=ps.PostgresSink(own.conninfo, "words"),
+                output=ps.io.PostgresSink(own.conninfo, "words"),
             )
             try:
-                assert query.awaitTermination(SECONDS_MAX)
+                assert query.await_termination(SECONDS_MAX)
             finally:
                 query.stop(finish=False)
 

@@ -205,25 +205,25 @@ def test_reading_does_not_cost_the_history() -> None:
 def test_a_query_publishes_a_table_that_can_be_read_while_it_grows(tmp_path: Path) -> None:
     flow = ps.Dataflow("test")
     flow.output(
-        "sold", flow.input("sales", "shop string, price long").running().reduce("shop", n=ps.sum("price"))
+        "sold", flow.table("sales", "shop string, price long").group_by("shop").agg(n=ps.sum("price"))
     )
-    flow.output("prices", flow.input("prices", "price long"))
+    flow.output("prices", flow.stream_input("prices", "price long"))
     epochs = [[{"shop": "a", "price": 1}], [{"shop": "b", "price": 2}], [{"shop": "a", "price": 3}]]
-    sink = ps.ParquetSink(str(tmp_path / "out"), partition_by={"sold": ["shop"]})
-    query = flow.start_local(
+    sink = ps.io.ParquetSink(str(tmp_path / "out"), partition_by={"sold": ["shop"]})
+    query = flow.start(
         sales=epochs,
         prices=[[{"price": 1}], [], []],
         checkpoint=tmp_path / "c",
         output=sink,
         available_now=True,
     )
-    query.awaitTermination(60)
+    query.await_termination(60)
     out = tmp_path / "out"
     for _ in range(2):
         now = ps.read_table(out, "sold").sort_by("shop").to_pylist()
         assert now == [{"shop": "a", "n": 4}, {"shop": "b", "n": 2}]
         assert ps.read_table(out, "sold", as_of=0).to_pylist() == [{"shop": "a", "n": 1}]
-        ps.compact(out)
+        ps.io.compact(out)
     with pytest.raises(FlowError, match=r"'prices' .* is a stream, not a table"):
         ps.read_table(out, "prices")
     with pytest.raises(FlowError, match="has the outputs 'sold', 'prices', but not 'sales'"):
@@ -234,10 +234,10 @@ def test_a_query_publishes_a_table_that_can_be_read_while_it_grows(tmp_path: Pat
 
 def test_results_have_tables_too() -> None:
     flow = ps.Dataflow("test")
-    rows = flow.input("rows", "n long, w long")
-    flow.output("table", rows.running(weight="w"))
+    rows = flow.stream_input("rows", "n long, w long")
+    flow.output("table", rows.to_table(weight="w"))
     flow.output("stream", rows)
-    results = flow.run_local(rows=[[{"n": 1, "w": 2}, {"n": 2, "w": 1}], [{"n": 2, "w": -1}]])
+    results = flow.run(rows=[[{"n": 1, "w": 2}, {"n": 2, "w": 1}], [{"n": 2, "w": -1}]])
     assert results.table("table").to_pylist() == [{"n": 1}, {"n": 1}]
     assert sorted(results.table("table", as_of=0)["n"].to_pylist()) == [1, 1, 2]
     with pytest.raises(FlowError, match="output 'stream' is a stream, not a table"):

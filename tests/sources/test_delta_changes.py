@@ -23,6 +23,7 @@ from deltalake import DeltaTable, write_deltalake
 
 import pointstamp as ps
 from pointstamp.errors import FlowError, SchemaError, SourceError
+from support.options import with_options
 from support.streams import until
 
 SCHEMA = "id long, city string, _change_type string"
@@ -67,7 +68,7 @@ def plainly(path: Path, version: int) -> Counter[tuple[Any, ...]]:
 
 def people() -> ps.Dataflow:
     flow = ps.Dataflow("people")
-    flow.output("people", flow.input("changes", SCHEMA).running(operation="_change_type"))
+    flow.output("people", flow.table("changes", SCHEMA, operation="_change_type"))
     return flow
 
 
@@ -91,8 +92,8 @@ def test_every_version_is_an_epoch_no_matter_who_dies(seed: int, tmp_path: Path)
     rng = random.Random(seed)
     begin(table := tmp_path / "t", rng)
     places = places_in(tmp_path)
-    source: Any = ps.delta_changes(table, starting_version=0)
-    query = people().start_local(changes=source, processes=2, **places)
+    source: Any = ps.io.delta(table, starting_version=0)
+    query = people().start(changes=source, processes=2, **places)
     for number in range(6):
         change(table, rng)
         if number == 3:
@@ -102,8 +103,8 @@ def test_every_version_is_an_epoch_no_matter_who_dies(seed: int, tmp_path: Path)
     query.stop()
     for _ in range(4):
         change(table, rng)
-    query = people().start_local(changes=source, workers=3, **places)
-    query.processAllAvailable()
+    query = people().start(changes=source, workers=3, **places)
+    query.process_all_available()
     until(lambda: query.epoch == newest(table))
     query.stop()
     for version in range(newest(table) + 1):
@@ -117,7 +118,7 @@ def test_the_table_as_it_is_comes_first(tmp_path: Path) -> None:
         write_deltalake(str(table), rows([4, 5], rng), mode="append")
     first = newest(table)
     places = places_in(tmp_path)
-    query = people().start_local(changes=ps.delta_changes(table), workers=3, **places)
+    query = people().start(changes=ps.io.delta(table), workers=3, **places)
     until(lambda: query.epoch == 0)
     assert published(places, 0) == plainly(table, first)
     DeltaTable(str(table)).delete("id = 4")
@@ -132,9 +133,11 @@ def test_versions_can_be_the_epochs_themselves(tmp_path: Path) -> None:
     for _ in range(5):
         change(table, rng)
     places = places_in(tmp_path)
-    source: Any = ps.delta_changes(table, starting_version=0, versions_per_tick=None)
-    query = people().start_local(changes=source, epoch="_commit_version", available_now=True, **places)
-    query.awaitTermination()
+    source: Any = ps.io.delta(table, starting_version=0, versions_per_tick=None)
+    query = people().start(
+        changes=source, available_now=True, options=ps.QueryOptions(epoch="_commit_version"), **places
+    )
+    query.await_termination()
     for version in range(newest(table) + 1):
         assert published(places, version) == plainly(table, version), version
 
@@ -144,15 +147,15 @@ def test_the_time_of_a_commit_is_there_for_who_asks(tmp_path: Path) -> None:
     DeltaTable(str(table)).delete("id = 3")
     flow = ps.Dataflow("times")
     columns = "_commit_timestamp timestamp, _commit_version long, id long"
-    flow.output("times", flow.input("changes", columns, extra_columns="ignore"))
+    flow.output("times", flow.stream_input("changes", columns, extra_columns="ignore"))
     places = places_in(tmp_path)
     for number, version in enumerate([None, 0]):
         there: Any = {name: f"{path} {number}" for name, path in places.items()}
-        query = flow.start_local(
-            changes=ps.delta_changes(table, starting_version=version), available_now=True, **there
+        query = flow.start(
+            changes=ps.io.delta(table, starting_version=version), available_now=True, **with_options(there)
         )
-        query.awaitTermination()
-        found = ps.read_published(there["output"], "times")
+        query.await_termination()
+        found = ps.read_changes(there["output"], "times")
         assert found["_commit_timestamp"].null_count == 0
         assert set(found["_commit_version"].to_pylist()) == ({1} if number == 0 else {0, 1})
 
@@ -162,24 +165,22 @@ def test_the_time_of_a_commit_is_there_for_who_asks(tmp_path: Path) -> None:
 
 def refused(tmp_path: Path, source: Any, kind: type[Exception], said: str) -> None:  # noqa: ANN401 - a source
     with pytest.raises(kind, match=said):
-        people().start_local(changes=source, **places_in(tmp_path)).awaitTermination()
+        people().start(changes=source, **with_options(places_in(tmp_path))).await_termination()
 
 
 def test_a_path_without_a_table_is_refused(tmp_path: Path) -> None:
-    refused(tmp_path, ps.delta_changes(tmp_path / "nothing"), SourceError, "the path contains no Delta table")
+    refused(tmp_path, ps.io.delta(tmp_path / "nothing"), SourceError, "the path contains no Delta table")
 
 
 def test_a_table_without_the_feed_is_refused(tmp_path: Path) -> None:
     write_deltalake(str(tmp_path / "t"), rows([1], random.Random(0)))
-    refused(
-        tmp_path, ps.delta_changes(tmp_path / "t"), SourceError, "has no change data feed. Set its property"
-    )
+    refused(tmp_path, ps.io.delta(tmp_path / "t"), SourceError, "has no change data feed. Set its property")
 
 
 def test_versions_before_the_feed_began_are_refused(tmp_path: Path) -> None:
     write_deltalake(table := str(tmp_path / "t"), rows([1], random.Random(0)))
     DeltaTable(table).alter.set_table_properties(FEED)
-    source = ps.delta_changes(table, starting_version=0)
+    source = ps.io.delta(table, starting_version=0)
     refused(tmp_path, source, SourceError, "version 0 cannot be read: the table had no change data feed then")
 
 
@@ -188,7 +189,7 @@ def test_versions_that_were_vacuumed_are_refused(tmp_path: Path) -> None:
     write_deltalake(str(table), rows([9], random.Random(0)), mode="overwrite")
     vacuum = DeltaTable(str(table)).vacuum
     vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
-    source = ps.delta_changes(table, starting_version=0)
+    source = ps.io.delta(table, starting_version=0)
     refused(
         tmp_path, source, SourceError, "version 0 cannot be read: files of it are gone, most likely by VACUUM"
     )
@@ -197,25 +198,25 @@ def test_versions_that_were_vacuumed_are_refused(tmp_path: Path) -> None:
 def test_a_column_that_the_table_does_not_have_is_refused(tmp_path: Path) -> None:
     begin(table := tmp_path / "t", random.Random(0))
     flow = ps.Dataflow("people")
-    flow.output("people", flow.input("changes", "name string, _change_type string"))
+    flow.output("people", flow.stream_input("changes", "name string, _change_type string"))
     with pytest.raises(SourceError, match="No field named name"):
-        flow.start_local(
-            changes=ps.delta_changes(table, starting_version=0), **places_in(tmp_path)
-        ).awaitTermination()
+        flow.start(
+            changes=ps.io.delta(table, starting_version=0), **with_options(places_in(tmp_path))
+        ).await_termination()
 
 
 @pytest.mark.parametrize("version", [None, 0])
 def test_a_feed_whose_changes_are_not_declared_is_refused(tmp_path: Path, version: int | None) -> None:
     begin(table := tmp_path / "t", random.Random(0))
     flow = ps.Dataflow("people")
-    flow.output("people", flow.input("changes", "id long").running())
+    flow.output("people", flow.table("changes", "id long"))
     with pytest.raises(SchemaError, match=r"column '_change_type'.*running\(operation='_change_type'\)"):
-        flow.start_local(
-            changes=ps.delta_changes(table, starting_version=version), **places_in(tmp_path)
-        ).awaitTermination()
+        flow.start(
+            changes=ps.io.delta(table, starting_version=version), **with_options(places_in(tmp_path))
+        ).await_termination()
 
 
 @pytest.mark.parametrize("given", [{"starting_version": -1}, {"versions_per_tick": 0}])
 def test_numbers_that_mean_nothing_are_refused(given: Any) -> None:  # noqa: ANN401
     with pytest.raises(FlowError, match=f"{next(iter(given))} must be"):
-        ps.delta_changes("t", **given)
+        ps.io.delta("t", **given)

@@ -103,13 +103,14 @@ def test_the_newest_row_of_a_key_wins_after_downtime_whatever_the_names_are(tmp_
         os.utime(path, (1000 + number, 1000 + number))
     flow = ps.Dataflow("orders")
     flow.output("orders", flow.table("orders", "id long, status string", key="id"))
-    query = flow.start_local(
-        orders=ps.files(tmp_path / "in"), checkpoint=tmp_path / "c", output=tmp_path / "o", available_now=True
+    query = flow.start(
+        orders=ps.io.files(tmp_path / "in"),
+        checkpoint=tmp_path / "c",
+        output=tmp_path / "o",
+        available_now=True,
     )
-    query.awaitTermination()
-    last = [row for row in ps.read_published(str(tmp_path / "o"), "orders").to_pylist() if row["diff"] > 0][
-        -1
-    ]
+    query.await_termination()
+    last = [row for row in ps.read_changes(str(tmp_path / "o"), "orders").to_pylist() if row["diff"] > 0][-1]
     assert last["status"] == "sent"
 
 
@@ -302,13 +303,13 @@ def test_all_that_is_available_after_a_link_was_switched_is_processed(tmp_path: 
     link = tmp_path / "in"
     link.symlink_to(tmp_path / "first")
     flow = ps.Dataflow("links")
-    flow.output("out", flow.input("rows", "at long"))
-    query = flow.start_local(rows=ps.files(link), checkpoint=tmp_path / "c", output=tmp_path / "o")
-    query.processAllAvailable(60)
+    flow.output("out", flow.stream_input("rows", "at long"))
+    query = flow.start(rows=ps.io.files(link), checkpoint=tmp_path / "c", output=tmp_path / "o")
+    query.process_all_available(60)
     (tmp_path / "next").symlink_to(tmp_path / "second")
     (tmp_path / "next").replace(link)
-    query.processAllAvailable(60)
-    found = ps.read_published(str(tmp_path / "o"), "out")["at"].to_pylist()
+    query.process_all_available(60)
+    found = ps.read_changes(str(tmp_path / "o"), "out")["at"].to_pylist()
     query.stop()
     assert sorted(found) == [0, 1]
 
@@ -319,13 +320,13 @@ def test_all_that_is_available_after_a_link_was_switched_is_processed(tmp_path: 
 def test_all_that_is_available_is_listed_before_it_is_said_to_be_processed(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     flow = ps.Dataflow("listed")
-    flow.output("out", flow.input("rows", "at long"))
-    source = ps.files(tmp_path / "in", list_every_seconds=3600.0)
-    query = flow.start_local(rows=source, checkpoint=tmp_path / "c", output=tmp_path / "o")
+    flow.output("out", flow.stream_input("rows", "at long"))
+    source = ps.io.files(tmp_path / "in", list_every_seconds=3600.0)
+    query = flow.start(rows=source, checkpoint=tmp_path / "c", output=tmp_path / "o")
     for number in range(3):
         put(tmp_path / "in", f"{number}.parquet", rows=[number])
-        query.processAllAvailable(60)
-        assert ps.read_published(str(tmp_path / "o"), "out").num_rows == number + 1
+        query.process_all_available(60)
+        assert ps.read_changes(str(tmp_path / "o"), "out").num_rows == number + 1
     query.stop()
 
 

@@ -104,8 +104,8 @@ def test_a_tick_takes_as_many_bytes_as_it_may_and_a_larger_unit_by_itself() -> N
     units = [Unit(str(size), (Part(str(size), size),)) for size in (30, 60, 20, 250, 10)]
     for source in (
         kafka("nowhere:1", "t", rows_per_tick=None, bytes_per_tick=100),
-        ps.files("nowhere", bytes_per_tick=100),
-        ps.published("nowhere", "counts", bytes_per_tick=100),
+        ps.io.files("nowhere", bytes_per_tick=100),
+        ps.io.published("nowhere", "counts", bytes_per_tick=100),
     ):
         intake = Intake({"in": source.units_per_tick}, [], 0, shares={"in": source.share_of_tick})
         intake.offer("in", units)
@@ -115,7 +115,7 @@ def test_a_tick_takes_as_many_bytes_as_it_may_and_a_larger_unit_by_itself() -> N
             sizes.append([unit.name for unit in taken["in"]])
         assert sizes == [["30", "60"], ["20"], ["250"], ["10"]]
         with pytest.raises(FlowError, match="bytes_per_tick must be at least 1, got 0"):
-            ps.files("nowhere", bytes_per_tick=0)
+            ps.io.files("nowhere", bytes_per_tick=0)
 
 
 def test_units_have_as_many_records_as_fit_into_the_bytes_of_a_tick() -> None:

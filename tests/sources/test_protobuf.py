@@ -17,8 +17,8 @@ from google.protobuf import descriptor_pb2, timestamp_pb2, wrappers_pb2
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
-from pointstamp import kafka
 from pointstamp.errors import FlowError, SchemaError
+from pointstamp.io import kafka
 from pointstamp.sources.kafka.protobuf import ProtobufDecoder
 from support.kafka_broker import address, new_topic, put
 

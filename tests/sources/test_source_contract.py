@@ -20,7 +20,7 @@ from deltalake import write_deltalake
 
 import pointstamp as ps
 from pointstamp.sinks.parquet import ParquetSink
-from pointstamp.sources.delta import delta_changes
+from pointstamp.sources.delta import delta
 from pointstamp.sources.files import files
 from pointstamp.sources.kafka.source import kafka
 from pointstamp.sources.memory import Rows
@@ -99,7 +99,7 @@ class PublishedBench:
         rows = pa.record_batch({"x": numbers_of(number)})
         self._publisher.publish(number, number, self._writer.stage("numbers", {number: [rows]}))
         if self._merges and number % 3 == 2:
-            ps.compact(self._path, ps.CompactionPolicy(keep_seconds=0))
+            ps.io.compact(self._path, ps.io.CompactionPolicy(keep_seconds=0))
         return numbers_of(number)
 
 
@@ -112,9 +112,7 @@ class DeltaBench:
     def __init__(self, folder: Path, look_every_seconds: float | None = None) -> None:
         self._path = str(folder / "table")
         write_deltalake(self._path, self._rows([]), configuration={"delta.enableChangeDataFeed": "true"})
-        self.source: Source = delta_changes(
-            self._path, starting_version=1, look_every_seconds=look_every_seconds
-        )
+        self.source: Source = delta(self._path, starting_version=1, look_every_seconds=look_every_seconds)
 
     def arrive(self, number: int) -> list[int]:
         write_deltalake(self._path, self._rows(numbers_of(number)), mode="append")

@@ -32,21 +32,21 @@ values = st.fixed_dictionaries({"k": st.integers(0, 2), "v": st.sampled_from(["a
 
 def plain_flow() -> ps.Dataflow:
     flow = ps.Dataflow("plain")
-    flow.output("counts", flow.input("rows", PLAIN).running().reduce("k", n=ps.count(), v=ps.max("v")))
+    flow.output("counts", flow.table("rows", PLAIN).group_by("k").agg(n=ps.count(), v=ps.max("v")))
     return flow
 
 
 def weighed_flow() -> ps.Dataflow:
     flow = ps.Dataflow("weighed")
-    rows = flow.input("rows", WEIGHED).running(weight="w")
-    flow.output("counts", rows.reduce("k", n=ps.count(), v=ps.max("v")))
+    rows = flow.table("rows", WEIGHED, weight="w")
+    flow.output("counts", rows.group_by("k").agg(n=ps.count(), v=ps.max("v")))
     return flow
 
 
 def timed_flow() -> ps.Dataflow:
     flow = ps.Dataflow("timed")
-    rows = flow.input("rows", TIMED).drop("at").running(weight="w")
-    flow.output("counts", rows.reduce("k", n=ps.count(), v=ps.max("v")))
+    rows = flow.stream_input("rows", TIMED).drop("at").to_table(weight="w")
+    flow.output("counts", rows.group_by("k").agg(n=ps.count(), v=ps.max("v")))
     return flow
 
 

@@ -20,10 +20,10 @@ from pointstamp.mesh.mesh import Mesh
 def halving() -> ps.Dataflow:
     """Each number is halved until nothing is left; how often is each number seen?"""
     flow = ps.Dataflow("halving")
-    numbers = flow.input("numbers", "x long")
+    numbers = flow.stream_input("numbers", "x long")
     with numbers.loop("halve") as loop:
         again = loop.variable("x long")
-        now = loop.enter(numbers).concat(again).exchange("x")
+        now = loop.enter(numbers).union(again).exchange("x")
         half = now.map_batches(lambda batch: pa.record_batch({"x": pc.shift_right(batch["x"], 1)}))
         loop.feedback(again, half.filter(pc.field("x") > 0))
         flow.output("seen", loop.leave(now).count("x"))
@@ -33,7 +33,7 @@ def halving() -> ps.Dataflow:
 def neighbours() -> ps.Dataflow:
     """How many workers each worker reaches through unix sockets, though they are of different executors."""
     flow = ps.Dataflow("neighbours")
-    counts = flow.input("numbers", "x long").count("x")  # they come when all have met
+    counts = flow.stream_input("numbers", "x long").count("x")  # they come when all have met
     flow.output("near", counts.map_batches(_near, schema="near long"))
     return flow
 
@@ -58,12 +58,12 @@ def main(master: str, folder: str) -> None:
     )
     table = pa.table({"x": list(range(1, 300)), "at": [n % 3 for n in range(1, 300)]})
     flow = halving()
-    here = flow.run_local(numbers=table, epoch="at")["seen"].table()
-    there = flow.run(spark, numbers=spark.createDataFrame(table.to_pandas()), epoch="at", output=folder)[
+    here = flow.run(numbers=table, epoch="at")["seen"].table()
+    there = flow.run(on=spark, numbers=spark.createDataFrame(table.to_pandas()), epoch="at", output=folder)[
         "seen"
     ]
     rows = spark.range(100).withColumnRenamed("id", "x")
-    near = neighbours().run(spark, numbers=rows, output=f"{folder}-near")["near"]
+    near = neighbours().run(on=spark, numbers=rows, output=f"{folder}-near")["near"]
     process = udf(lambda _: os.getppid(), "long")
     processes = spark.range(0, 100, 1, 8).select(count_distinct(process("id"))).collect()[0][0]
     report = {

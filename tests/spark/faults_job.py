@@ -17,6 +17,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import pointstamp as ps
+from support.options import with_options
 from support.streams import counts_by_epoch, published_by_epoch, put, until, words_flow
 
 SETTINGS = {
@@ -46,12 +47,13 @@ class Story:
         self.batches: list[list[str]] = []
         self.feed()
         self.query = words_flow("words").start(
-            spark,
-            words=ps.files(folder / "in"),
+            on=spark,
+            words=ps.io.files(folder / "in"),
             checkpoint=str(folder / "c"),
             output=str(folder / "o"),
-            restarts=ps.RestartPolicy(restarts_max=100, pause_seconds=0.01),
-            **options,
+            **with_options(
+                options, ps.QueryOptions(restarts=ps.RestartPolicy(restarts_max=100, pause_seconds=0.01))
+            ),
         )
         self.catch_up()
 
@@ -63,8 +65,8 @@ class Story:
 
     def catch_up(self) -> None:
         """Wait until all that has arrived is published."""
-        until(lambda: not self.query.isActive or self.query.epoch >= len(self.batches) - 1)
-        assert self.query.isActive, self.query.exception()
+        until(lambda: not self.query.is_active or self.query.epoch >= len(self.batches) - 1)
+        assert self.query.is_active, self.query.exception()
 
     def strike(self, act: Callable[[], object]) -> float:
         """Do harm, and wait until the query has restarted and published more; the seconds that took."""
@@ -166,13 +168,13 @@ def bounded_run_beside(spark: SparkSession, folder: Path) -> dict[str, Any]:
         return batch
 
     flow = ps.Dataflow("counts")
-    numbers = flow.input("numbers", "x long").exchange("x").map_batches(slow)
+    numbers = flow.stream_input("numbers", "x long").exchange("x").map_batches(slow)
     flow.output("counts", numbers.count("x"))
     frame = spark.range(0, 2_000, 1, 4).selectExpr("id % 91 as x", "id % 3 as at")
     rows: list[Any] = []
     run = threading.Thread(
         target=lambda: rows.extend(
-            flow.run(spark, numbers=frame, epoch="at", workers=2, output=str(folder / "out"))[
+            flow.run(on=spark, numbers=frame, epoch="at", workers=2, output=str(folder / "out"))[
                 "counts"
             ].collect()
         )

@@ -44,12 +44,12 @@ def test_a_flow_on_spark_computes_in_the_zone_of_the_session(spark: SparkSession
         frame = _session_zone(spark, "Europe/Berlin")
         frame.createOrReplaceTempView("t")
         expected = sorted(tuple(row) for row in spark.sql(QUERY).collect())
-        found = flow.run(spark, t=frame, workers=2, push=push).table("result")
+        found = flow.run(on=spark, t=frame, workers=2, options=ps.QueryOptions(pushdown=push)).table("result")
         assert sorted(tuple(row) for row in found.collect()) == expected
         if push:
             fixed = ps.sql(QUERY, t="at timestamp, k long", time_zone="Europe/Berlin")
             elsewhere = _session_zone(spark, "Asia/Kathmandu")
-            found = fixed.run(spark, t=elsewhere, workers=2).table("result")
+            found = fixed.run(on=spark, t=elsewhere, workers=2).table("result")
             assert sorted(tuple(row) for row in found.collect()) == expected
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)

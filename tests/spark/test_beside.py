@@ -35,7 +35,7 @@ from pyspark.sql.functions import max
 
 @pipelines.materialized_view
 def totals():
-    files = ps.published_files("{folder}/output", "counts")
+    files = ps.io.published_files("{folder}/output", "counts")
     return SparkSession.active().read.parquet(*files).groupBy("word").agg(max("count").alias("count"))
 """
 
@@ -61,12 +61,12 @@ def test_real_time_mode_reads_no_rate_source(spark: SparkSession, tmp_path: Path
 def test_a_declarative_pipeline_reads_what_a_query_has_published(tmp_path: Path) -> None:
     for number, words in enumerate((["a", "b"], ["a"], ["c", "a"])):
         put(tmp_path / "in", str(number), {"word": words})
-    words_flow("words").start_local(
-        words=ps.files(tmp_path / "in"),
+    words_flow("words").start(
+        words=ps.io.files(tmp_path / "in"),
         checkpoint=f"{tmp_path}/checkpoint",
         output=f"{tmp_path}/output",
         available_now=True,
-    ).awaitTermination()
+    ).await_termination()
     (tmp_path / "transformations").mkdir()
     (tmp_path / "transformations" / "totals.py").write_text(TRANSFORMATION.format(folder=tmp_path))
     (tmp_path / "spark-pipeline.yml").write_text(SPECIFICATION.format(folder=tmp_path))

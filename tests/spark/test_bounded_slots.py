@@ -64,9 +64,14 @@ def counted(
     spark: SparkSession, workers: int | None = None, min_workers: int | None = None
 ) -> Counter[object]:
     flow = ps.Dataflow("counts")
-    flow.output("counts", flow.input("numbers", "x long").exchange("x").count("x"))
+    flow.output("counts", flow.stream_input("numbers", "x long").exchange("x").count("x"))
     frame = spark.range(0, ROWS, 1, 3).selectExpr("id % 7 as x")
-    found = flow.run(spark, numbers=frame, workers=workers, min_workers=min_workers, push=False)["counts"]
+    found = flow.run(
+        on=spark,
+        numbers=frame,
+        workers=workers,
+        options=ps.QueryOptions(min_workers=min_workers, pushdown=False),
+    )["counts"]
     return Counter(map(tuple, found.collect()))
 
 

@@ -30,6 +30,7 @@ from pyspark.sql.connect.session import SparkSession as ConnectSession
 import pointstamp as ps
 from pointstamp.errors import FlowError, OperatorError, TransportError
 from pointstamp.spark import frames
+from support.options import with_options
 from support.streams import (
     SECONDS_MAX,
     counts_by_epoch,
@@ -126,10 +127,10 @@ def connect(server: str) -> Iterator[SparkSession]:
 def halving() -> ps.Dataflow:
     """Each number is halved until nothing is left; how often is each number seen?"""
     flow = ps.Dataflow("halving")
-    numbers = flow.input("numbers", "x long")
+    numbers = flow.stream_input("numbers", "x long")
     with numbers.loop("halve") as loop:
         again = loop.variable("x long")
-        now = loop.enter(numbers).concat(again).exchange("x")
+        now = loop.enter(numbers).union(again).exchange("x")
         half = now.map_batches(lambda batch: pa.record_batch({"x": pc.shift_right(batch["x"], 1)}))
         loop.feedback(again, half.filter(pc.field("x") > 0))
         flow.output("seen", loop.leave(now).count("x"))
@@ -149,11 +150,13 @@ def test_a_loop_through_connect_gives_what_a_classic_session_and_this_process_gi
 ) -> None:
     table = pa.table({"x": list(range(1, 200)), "at": [n % 3 for n in range(1, 200)]})
     flow = halving()
-    here = flow.run_local(numbers=table, epoch="at")["seen"].table().to_pylist()
+    here = flow.run(numbers=table, epoch="at")["seen"].table().to_pylist()
     found = {}
     for name, session in {"connect": connect, "classic": spark}.items():
         frame = session.createDataFrame(table.to_pandas())
-        found[name] = rows(flow.run(session, numbers=frame, epoch="at", output=str(tmp_path / name))["seen"])
+        found[name] = rows(
+            flow.run(on=session, numbers=frame, epoch="at", output=str(tmp_path / name))["seen"]
+        )
     assert found["connect"] == found["classic"] == sorted(tuple(row.values()) for row in here)
 
 
@@ -162,12 +165,12 @@ def test_what_connect_published_is_read_again_and_as_many_workers_ran_as_there_a
     connect: SparkSession, tmp_path: Path
 ) -> None:
     flow = ps.Dataflow("two")
-    words, numbers = flow.input("words", "w string"), flow.input("numbers", "x long")
+    words, numbers = flow.stream_input("words", "w string"), flow.stream_input("numbers", "x long")
     flow.output("words", words.count("w"))
     flow.output("numbers", numbers.exchange("x"))
     flow.output("nothing", numbers.filter(pc.field("x") < 0))
     flow.run(
-        connect,
+        on=connect,
         words=connect.createDataFrame([("a",), ("b",), ("a",)], "w string"),
         numbers=connect.range(20).selectExpr("id as x"),
         output=str(tmp_path),
@@ -185,18 +188,20 @@ def test_a_run_and_a_query_in_one_task_and_in_the_driver_give_the_same_through_c
 ) -> None:
     words = [["a", "b"], ["b"], ["c"]]
     frame = connect.createDataFrame([(word,) for word in words[0]], "word string")
-    bounded = words_flow("words").run(connect, words=frame, output=str(tmp_path / "run"), **mode)
+    bounded = words_flow("words").run(
+        on=connect, words=frame, output=str(tmp_path / "run"), **with_options(mode, of_run=True)
+    )
     assert rows(bounded["counts"]) == [(0, "a", 1), (0, "b", 1)]
     places: dict[str, Any] = {"checkpoint": str(tmp_path / "c"), "output": str(tmp_path / "o")}
     for number, batch in enumerate(words):
         put(tmp_path / "in", str(number), {"word": batch})
-        given = {"words": ps.files(tmp_path / "in"), "available_now": True, **places}
+        given = {"words": ps.io.files(tmp_path / "in"), "available_now": True, **places}
         if number == 1:  # the checkpoint moves to this process and back
-            query = words_flow("words").start_local(**given)
+            query = words_flow("words").start(**with_options(given))
         else:
-            query = words_flow("words").start(connect, **given, **mode)
+            query = words_flow("words").start(on=connect, **given, **mode)
         try:
-            assert query.awaitTermination(SECONDS_MAX)
+            assert query.await_termination(SECONDS_MAX)
         finally:
             query.stop(finish=False)
     assert published_by_epoch(tmp_path / "o", "counts") == counts_by_epoch(words)
@@ -211,14 +216,14 @@ def test_a_query_through_connect_goes_on_after_a_worker_is_killed_and_takes_a_st
 ) -> None:
     put(tmp_path / "in", "0", {"word": ["a", "b"]})
     query = words_flow("words").start(
-        connect,
-        words=ps.files(tmp_path / "in"),
+        on=connect,
+        words=ps.io.files(tmp_path / "in"),
         checkpoint=str(tmp_path / "c"),
         output=str(tmp_path / "o"),
         workers=2,
     )
     try:
-        query.processAllAvailable()
+        query.process_all_available()
         os.kill(query.workers()[0][1], signal.SIGKILL)
         until(lambda: query.restarts >= 1)
         put(tmp_path / "in", "1", {"word": ["b"]})
@@ -228,7 +233,7 @@ def test_a_query_through_connect_goes_on_after_a_worker_is_killed_and_takes_a_st
     assert published_by_epoch(tmp_path / "o", "counts") == counts_by_epoch([["a", "b"], ["b"]])
     stream = connect.readStream.schema("word string").parquet(str(tmp_path / "in"))
     again = words_flow("words").start(
-        connect, words=stream, checkpoint=str(tmp_path / "c2"), output=str(tmp_path / "o2")
+        on=connect, words=stream, checkpoint=str(tmp_path / "c2"), output=str(tmp_path / "o2")
     )
     try:
         again.processAllAvailable()
@@ -245,9 +250,9 @@ def test_a_users_exception_comes_back_through_connect_with_operator_time_and_lin
         raise ZeroDivisionError("by nothing")
 
     flow = ps.Dataflow("fails")
-    flow.output("out", flow.input("numbers", "x long").exchange("x").map_batches(fail, name="divide"))
+    flow.output("out", flow.stream_input("numbers", "x long").exchange("x").map_batches(fail).named("divide"))
     with pytest.raises(OperatorError, match=r"operator 'divide' failed .* ZeroDivisionError: by nothing"):
-        flow.run(connect, numbers=connect.range(10).selectExpr("id as x"), output=str(tmp_path))
+        flow.run(on=connect, numbers=connect.range(10).selectExpr("id as x"), output=str(tmp_path))
     assert list(tmp_path.rglob("*.parquet")) == []
 
 
@@ -259,12 +264,12 @@ def test_a_task_that_dies_and_one_that_refuses_its_rows_are_told_in_one_sentence
         os._exit(3)
 
     flow = ps.Dataflow("dies")
-    flow.output("out", flow.input("numbers", "x long").exchange("x").map_batches(die))
+    flow.output("out", flow.stream_input("numbers", "x long").exchange("x").map_batches(die))
     with pytest.raises(TransportError, match="a worker's Python process died while the flow ran"):
-        flow.run(connect, numbers=connect.range(10).selectExpr("id as x"), output=str(tmp_path / "dies"))
+        flow.run(on=connect, numbers=connect.range(10).selectExpr("id as x"), output=str(tmp_path / "dies"))
     early = connect.range(10).selectExpr("id as x", "id - 5 as at")
     with pytest.raises(FlowError, match="epochs must be 0 or more") as caught:
-        halving().run(connect, numbers=early, epoch="at", output=str(tmp_path / "early"))
+        halving().run(on=connect, numbers=early, epoch="at", output=str(tmp_path / "early"))
     assert "\n" not in str(caught.value)
 
 
@@ -273,8 +278,10 @@ def test_what_cannot_work_through_connect_is_said_before_the_server_runs_anythin
 ) -> None:
     frame = connect.range(10).selectExpr("id as x")
     with pytest.raises(FlowError, match=r"a Connect session .* Give output="):
-        halving().run(connect, numbers=frame)
+        halving().run(on=connect, numbers=frame)
     with pytest.raises(FlowError, match="3 workers were asked for, but Spark has 2 slots"):
-        halving().run(connect, numbers=frame, workers=3, min_workers=3, output=str(tmp_path))
+        halving().run(
+            on=connect, numbers=frame, workers=3, output=str(tmp_path), options=ps.QueryOptions(min_workers=3)
+        )
     with pytest.raises(FlowError, match="input 'numbers': column 'x' must be int64, got string"):
-        halving().run(connect, numbers=frame.selectExpr("string(x) as x"), output=str(tmp_path))
+        halving().run(on=connect, numbers=frame.selectExpr("string(x) as x"), output=str(tmp_path))

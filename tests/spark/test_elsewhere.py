@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import pointstamp as ps
 from pointstamp.errors import RecoveryError
+from support.options import with_options
 from support.streams import SECONDS_MAX, put
 
 pytestmark = pytest.mark.spark
@@ -37,8 +38,8 @@ def both() -> ps.Dataflow:
         return pa.RecordBatch.from_arrays(arrays, schema=SMALL)
 
     flow = ps.Dataflow("both")
-    rows = flow.input("rows", "k long, v long")
-    flow.output("sums", rows.running().reduce("k", n=ps.sum("v")))
+    rows = flow.stream_input("rows", "k long, v long")
+    flow.output("sums", rows.to_table().group_by("k").agg(n=ps.sum("v")))
     flow.output("small", rows.map_batches(small, SMALL))
     return flow
 
@@ -48,22 +49,26 @@ def test_a_query_is_resumed_where_it_did_not_start(first: str, spark: SparkSessi
     def run(where: str, day: int) -> None:
         put(tmp_path / "in", f"day {day}", {"k": [1, day], "v": [day, 5]})
         given: dict[str, Any] = {
-            "rows": ps.files(str(tmp_path / "in")),
+            "rows": ps.io.files(str(tmp_path / "in")),
             "checkpoint": str(tmp_path / "checkpoint"),
             "output": str(tmp_path / "out"),
             "available_now": True,
         }
         flow = both()
-        query = flow.start(spark, **given) if where == "spark" else flow.start_local(**given)
+        query = (
+            flow.start(on=spark, **with_options(given))
+            if where == "spark"
+            else flow.start(**with_options(given))
+        )
         try:
-            assert query.awaitTermination(SECONDS_MAX)
+            assert query.await_termination(SECONDS_MAX)
         finally:
             query.stop(finish=False)
 
     second = "local" if first == "spark" else "spark"
     for day, where in enumerate((first, second, first)):
         run(where, day)
-    small = ps.read_published(str(tmp_path / "out"), "small")
+    small = ps.read_changes(str(tmp_path / "out"), "small")
     assert small.schema.field("small").type == (pa.int16() if first == "spark" else pa.uint8())
     found = small.sort_by([("epoch", "ascending"), ("small", "ascending")]).drop_columns(["at"]).to_pylist()
     assert [(each["epoch"], each["k"], each["small"], each["all"]) for each in found] == [
@@ -80,8 +85,8 @@ def test_a_query_is_resumed_where_it_did_not_start(first: str, spark: SparkSessi
 
 def counting() -> ps.Dataflow:
     flow = ps.Dataflow("counting")
-    a, b = flow.input("a", "k long, v long"), flow.input("b", "k long, v long")
-    flow.output("sums", a.concat(b).reduce("k", n=ps.sum("v"), running=True))
+    a, b = flow.stream_input("a", "k long, v long"), flow.stream_input("b", "k long, v long")
+    flow.output("sums", a.union(b).group_by("k", running=True).agg(n=ps.sum("v")))
     return flow
 
 
@@ -94,7 +99,7 @@ def test_a_checkpoint_belongs_to_what_its_dataframes_read(spark: SparkSession, t
 
     def run(a: Any, b: Any) -> None:  # noqa: ANN401 - DataFrames and sources
         query = counting().start(
-            spark,
+            on=spark,
             a=a,
             b=b,
             checkpoint=str(tmp_path / "checkpoint"),
@@ -102,7 +107,7 @@ def test_a_checkpoint_belongs_to_what_its_dataframes_read(spark: SparkSession, t
             available_now=True,
         )
         try:
-            assert query.awaitTermination(SECONDS_MAX)
+            assert query.await_termination(SECONDS_MAX)
         finally:
             query.stop(finish=False)
 
@@ -117,7 +122,7 @@ def test_a_checkpoint_belongs_to_what_its_dataframes_read(spark: SparkSession, t
     for a, b, words in (
         (stream("b"), stream("a"), rf"input 'a': .*streaming .*path {place}.*, got .*path {tmp_path}/b"),
         (frame, stream("b"), r"input 'a': .*belongs to streaming DataFrame .*, got DataFrame"),
-        (ps.files(place), stream("b"), rf"belongs to streaming DataFrame .*, got files '{place}'"),
+        (ps.io.files(place), stream("b"), rf"belongs to streaming DataFrame .*, got files '{place}'"),
     ):
         with pytest.raises(RecoveryError, match=words):
             run(a, b)

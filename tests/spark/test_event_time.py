@@ -17,16 +17,16 @@ MINUTE = int(START.timestamp()) // 60
 
 def hours_flow() -> ps.Dataflow:
     flow = ps.Dataflow("hours")
-    times = ps.event_time("at", every="1 minute", lateness="5 minutes")
-    rows = flow.input("rows", "at timestamp", epoch=times)
-    windows = rows.window("at", "1 hour").delay_until("window_end")
-    flow.output("hours", windows.reduce("window_start", rows=ps.count()))
+    times = ps.by_event_time("at", every="1 minute", lateness="5 minutes")
+    rows = flow.stream_input("rows", "at timestamp", epochs=times)
+    windows = rows.window("at", "1 hour").emit_on_close("window_end")
+    flow.output("hours", windows.group_by("window_start").agg(rows=ps.count()))
     return flow
 
 
 def test_a_job_has_each_window_in_its_last_epoch(spark: SparkSession) -> None:
     rows = [(START + timedelta(minutes=minute),) for minute in (61, 5, 59)]
-    found = hours_flow().run(spark, rows=spark.createDataFrame(rows, "at timestamp"), workers=2)["hours"]
+    found = hours_flow().run(on=spark, rows=spark.createDataFrame(rows, "at timestamp"), workers=2)["hours"]
     assert sorted((row["epoch"], row["rows"]) for row in found.collect()) == [
         (MINUTE + 59, 2),
         (MINUTE + 119, 1),
@@ -36,8 +36,8 @@ def test_a_job_has_each_window_in_its_last_epoch(spark: SparkSession) -> None:
 def test_a_query_advances_by_itself_and_puts_late_rows_apart(spark: SparkSession, tmp_path: Path) -> None:
     (folder := tmp_path / "in").mkdir()
     query = hours_flow().start(
-        spark,
-        rows=ps.files(folder, format="parquet"),
+        on=spark,
+        rows=ps.io.files(folder, format="parquet"),
         checkpoint=tmp_path / "c",
         output=tmp_path / "out",
         workers=2,
@@ -45,9 +45,9 @@ def test_a_query_advances_by_itself_and_puts_late_rows_apart(spark: SparkSession
     for number, minutes in enumerate(([5, 59], [66], [58, 130])):
         times = pa.array([START + timedelta(minutes=minute) for minute in minutes], pa.timestamp("us", "UTC"))
         pq.write_table(pa.table({"at": times}), folder / f"{number}.parquet")
-        query.processAllAvailable()
+        query.process_all_available()
     query.stop()
-    published = ps.read_published(str(tmp_path / "out"), "hours").to_pylist()
+    published = ps.read_changes(str(tmp_path / "out"), "hours").to_pylist()
     assert sorted((row["epoch"], row["rows"]) for row in published) == [(MINUTE + 59, 2), (MINUTE + 119, 1)]
-    late = ps.read_published(str(tmp_path / "out"), "rows_late").to_pylist()
+    late = ps.read_changes(str(tmp_path / "out"), "rows_late").to_pylist()
     assert [row["late_epoch"] for row in late] == [MINUTE + 58]

@@ -175,21 +175,21 @@ def test_a_gang_is_gone_after_an_interrupt_and_the_next_run_works(
             os.kill(os.getpid(), signal.SIGINT)
 
     flow = ps.Dataflow("waits")
-    flow.output("out", flow.input("numbers", "x long").map_batches(wait_for_ever))
+    flow.output("out", flow.stream_input("numbers", "x long").map_batches(wait_for_ever))
     numbers = spark.range(0, 1, 1, 1).selectExpr("id as x")
     out = tmp_path / "out"
     watcher = threading.Thread(target=interrupt, daemon=True)
     watcher.start()
     with pytest.raises(KeyboardInterrupt):
-        flow.run(spark, numbers=numbers, output=out)
+        flow.run(on=spark, numbers=numbers, output=out)
     watcher.join(SECONDS_MAX)
     # Spark's own count follows what has happened a moment later.
     until(lambda: not spark.sparkContext.statusTracker().getActiveJobsIds())
     assert not [each for each in out.rglob("*") if each.is_file()]
 
     sound = ps.Dataflow("sound")
-    sound.output("out", sound.input("numbers", "x long"))
-    rows = sound.run(spark, numbers=numbers, output=out)["out"].collect()
+    sound.output("out", sound.stream_input("numbers", "x long"))
+    rows = sound.run(on=spark, numbers=numbers, output=out)["out"].collect()
     assert [(row.epoch, row.x) for row in rows] == [(0, 0)]
 
 

@@ -41,18 +41,18 @@ def look(batch):
     return pa.record_batch({"worker": [os.getpid()] * len(found), "address": found})
 
 flow = ps.Dataflow("looks")
-numbers = flow.input("numbers", "x long").exchange("x")
-flow.output("out", numbers.map_batches(look, schema="worker long, address string", name="look"))
-rows = flow.run(spark, numbers=spark.range(0, 16, 1, 2).toDF("x"))["out"].toPandas()
+numbers = flow.stream_input("numbers", "x long").exchange("x")
+flow.output("out", numbers.map_batches(look, schema="worker long, address string").named("look"))
+rows = flow.run(on=spark, numbers=spark.range(0, 16, 1, 2).toDF("x"))["out"].toPandas()
 said = {"run": sorted(set(rows["address"])), "workers": rows["worker"].nunique()}
 pq.write_table(pa.table({"x": list(range(16))}), folder + "/numbers.parquet")
 query = flow.start(
-    spark, numbers=ps.files(folder), workers=2, checkpoint=folder + "/c", output=folder + "/o"
+    on=spark, numbers=ps.io.files(folder), workers=2, checkpoint=folder + "/c", output=folder + "/o"
 )
-query.processAllAvailable()
+query.process_all_available()
 said["driver"] = sorted(set(addresses()) - before)
 query.stop()
-said["query"] = sorted(set(ps.read_published(folder + "/o", "out")["address"].to_pylist()))
+said["query"] = sorted(set(ps.read_changes(folder + "/o", "out")["address"].to_pylist()))
 spark.stop()
 print(json.dumps(said))
 """

@@ -48,12 +48,12 @@ def wait_for_ever(batch):
     return batch
 
 waits = ps.Dataflow("waits")
-waits.output("out", waits.input("numbers", "x long").exchange("x").map_batches(wait_for_ever))
+waits.output("out", waits.stream_input("numbers", "x long").exchange("x").map_batches(wait_for_ever))
 numbers = pa.table({"x": [1, 2, 3]})
 """
 RUNS: Final = {
-    "here": 'waits.run_local(numbers=numbers)["out"].table()["x"].to_pylist()',
-    "processes": 'waits.run_local(numbers=numbers, processes=2)["out"].table()["x"].to_pylist()',
+    "here": 'waits.run(numbers=numbers)["out"].table()["x"].to_pylist()',
+    "processes": 'waits.run(numbers=numbers, processes=2)["out"].table()["x"].to_pylist()',
     "spark": 'waits.run(spark, numbers=spark.range(1, 4, 1, 2).toDF("x"))["out"].toPandas()["x"].tolist()',
 }
 

@@ -20,7 +20,7 @@ import pointstamp as ps
 from pointstamp.errors import FlowError, OperatorError, StorageError
 from pointstamp.sinks.chain import FOLDER
 from pointstamp.sinks.port import Staged
-from pointstamp.sinks.reading import published_now, read_published
+from pointstamp.sinks.reading import published_now, read_changes
 from pointstamp.spark import frames, job, output
 from pointstamp.spark.manifest import check_unpublished, discard, publish
 from pointstamp.spark.output import EpochFiles
@@ -63,7 +63,7 @@ def test_paths_that_spark_or_the_workers_cannot_use_are_refused_in_words(tmp_pat
 
 def _copy() -> ps.Dataflow:
     flow = ps.Dataflow("copy")
-    flow.output("copied", flow.input("numbers", "x long"))
+    flow.output("copied", flow.stream_input("numbers", "x long"))
     return flow
 
 
@@ -77,7 +77,7 @@ def test_the_frames_read_what_the_commit_lists_and_no_leftover_or_foreign_file(
     dead.write("copied", 0, [pa.record_batch({"x": [77]})])
     dead.finish()
     frame = spark.range(10).selectExpr("id as x", "id % 3 as at")
-    result = _copy().run(spark, numbers=frame, epoch="at", output=str(tmp_path))["copied"]
+    result = _copy().run(on=spark, numbers=frame, epoch="at", output=str(tmp_path))["copied"]
     (folder / "foreign.parquet").write_bytes(b"nothing of ours")
     assert sorted(row.x for row in result.collect()) == list(range(10))
     again = frames.read(spark, str(tmp_path))["copied"]
@@ -88,13 +88,13 @@ def test_the_frames_read_what_the_commit_lists_and_no_leftover_or_foreign_file(
     assert len({file.path.partition("-worker-")[2] for file in files}) == len(files)  # one of each worker
     assert min(file.first_epoch for file in files) == 0
     assert max(file.last_epoch for file in files) == 2
-    assert sorted(read_published(str(tmp_path), "copied")["x"].to_pylist()) == list(range(10))
+    assert sorted(read_changes(str(tmp_path), "copied")["x"].to_pylist()) == list(range(10))
     for file in files:
         content = (tmp_path / file.path).read_bytes()
         assert (len(content), zlib.crc32(content)) == (file.size_bytes, file.crc32)
 
     with pytest.raises(FlowError, match=r"holds the output of another run"):
-        _copy().run(spark, numbers=frame, epoch="at", output=str(tmp_path))
+        _copy().run(on=spark, numbers=frame, epoch="at", output=str(tmp_path))
     (tmp_path / files[0].path).unlink()
     with pytest.raises(StorageError, match=r"must have \d+ bytes, but is not there. It was removed"):
         frames.read(spark, str(tmp_path))
@@ -108,23 +108,25 @@ def test_a_run_that_fails_leaves_neither_commit_nor_files(spark: SparkSession, t
         return batch
 
     flow = ps.Dataflow("fails late")
-    flow.output("out", flow.input("numbers", "x long").map_batches(fail, name="no seven"))
+    flow.output("out", flow.stream_input("numbers", "x long").map_batches(fail).named("no seven"))
     frame = spark.range(10).selectExpr("id as x", "id as at")
     with pytest.raises(OperatorError, match="seven"):
-        flow.run(spark, numbers=frame, epoch="at", output=str(tmp_path))
+        flow.run(on=spark, numbers=frame, epoch="at", output=str(tmp_path))
     assert not [each for each in tmp_path.rglob("*") if each.is_file()]
     # The folder can be used by the next run.
-    assert _copy().run(spark, numbers=frame, output=str(tmp_path))["copied"].count() == 10
+    assert _copy().run(on=spark, numbers=frame, output=str(tmp_path))["copied"].count() == 10
 
 
 @pytest.mark.spark
 def test_outputs_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None:
     flow = ps.Dataflow("names")
-    numbers = flow.input("numbers", "x long")
+    numbers = flow.stream_input("numbers", "x long")
     names = ["_hidden", "..", "a/b [c]=%7B*", "mit Umläuten"]
     for name in names:
         flow.output(name, numbers)
-    result = flow.run(spark, numbers=spark.range(3).selectExpr("id as x"), output=str(tmp_path / "day=1 x"))
+    result = flow.run(
+        on=spark, numbers=spark.range(3).selectExpr("id as x"), output=str(tmp_path / "day=1 x")
+    )
     assert all(result[name].columns == ["epoch", "x"] for name in names)
     assert [result[name].count() for name in names] == [3] * len(names)
 
@@ -160,7 +162,7 @@ def test_epochs_share_a_file_until_their_rows_fill_one_and_every_row_keeps_its_e
         ("out", 12, 29),
     ]
     publish(str(tmp_path), "run", SCHEMAS, staged)
-    table = read_published(str(tmp_path), "out")
+    table = read_changes(str(tmp_path), "out")
     assert table["epoch"] == table["x"]
     assert table.num_rows == sum(sizes.values())
 
@@ -187,7 +189,7 @@ def test_a_temporary_folder_goes_when_its_session_goes() -> None:
 @pytest.mark.spark
 def test_a_temporary_folder_lasts_as_long_as_its_session(spark: SparkSession) -> None:
     other = spark.newSession()
-    frame = _copy().run(other, numbers=other.range(3).selectExpr("id as x"))["copied"]
+    frame = _copy().run(on=other, numbers=other.range(3).selectExpr("id as x"))["copied"]
     folder = Path(frame.inputFiles()[0].removeprefix("file://")).parents[1]
     del other
     gc.collect()

@@ -99,9 +99,9 @@ def asked() -> dict[str, Expression]:
 def all_expressions() -> ps.Dataflow:
     flow = ps.Dataflow("expressions")
     made = [each.alias(name) for name, each in asked().items()]
-    stream = flow.input("rows", DDL)
+    stream = flow.stream_input("rows", DDL)
     flow.output("made", stream.select("id", "list", *made))
-    table = flow.input("table", DDL).running()
+    table = flow.table("table", DDL)
     kept = table.filter(~ps.col("b") | (ps.col("i32") % 5 == 3)).with_columns(
         more=ps.col("i8").cast("int") + 1
     )
@@ -111,7 +111,7 @@ def all_expressions() -> ps.Dataflow:
 
 def sums() -> ps.Dataflow:
     flow = ps.Dataflow("sums")
-    stream = flow.input("rows", DDL).filter(ps.col("id") < 90)
+    stream = flow.stream_input("rows", DDL).filter(ps.col("id") < 90)
     aggregates = {
         "n": ps.count(),
         "values": ps.count("d"),
@@ -123,9 +123,9 @@ def sums() -> ps.Dataflow:
         "time": ps.max("at"),
         "where": ps.count(where=ps.col("i8") > 0),
     }
-    flow.output("by key", stream.reduce("s", "b", **aggregates))
-    other = flow.input("large", "k string, v long")
-    flow.output("running", other.reduce("k", total=ps.sum("v"), running=True))
+    flow.output("by key", stream.group_by("s", "b").agg(**aggregates))
+    other = flow.stream_input("large", "k string, v long")
+    flow.output("running", other.group_by("k", running=True).agg(total=ps.sum("v")))
     return flow
 
 
@@ -141,9 +141,9 @@ def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
 
 def same_everywhere(spark: SparkSession, flow: ps.Dataflow, epoch: str | None, **inputs: pa.Table) -> None:
     frames = {name: frame_of(spark, table) for name, table in inputs.items()}
-    alone = flow.run_local(inputs, epoch=epoch)
+    alone = flow.run(inputs, epoch=epoch)
     for push in (True, False):
-        result = flow.run(spark, frames, epoch=epoch, push=push)
+        result = flow.run(frames, on=spark, epoch=epoch, options=ps.QueryOptions(pushdown=push))
         for name in alone:
             schema = alone[name].table().schema
             assert found(result, name, schema) == found(alone, name, schema), f"{name}, push={push}"
@@ -197,8 +197,8 @@ def test_parts_of_aggregates_make_the_same_sums_also_where_64_bits_do_not_hold_a
 
 def test_a_row_whose_epoch_is_none_is_refused_and_not_filtered_away(spark: SparkSession) -> None:
     flow = ps.Dataflow("refusing")
-    flow.output("kept", flow.input("rows", "x long").filter(ps.col("x") > 5))
+    flow.output("kept", flow.stream_input("rows", "x long").filter(ps.col("x") > 5))
     frame = spark.range(0, 10).selectExpr("id as x", "id - 1 as e")
     assert pushed_into(flow.plan, {"rows": frame}, {"rows": "e"}).inputs
     with pytest.raises(SchemaError, match="epoch"):
-        flow.run(spark, rows=frame, epoch="e")
+        flow.run(on=spark, rows=frame, epoch="e")

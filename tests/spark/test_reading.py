@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 import pointstamp as ps
 from pointstamp.sinks.parquet import ParquetSink
-from pointstamp.sinks.reading import read_published
+from pointstamp.sinks.reading import read_changes
 from pointstamp.spark.frames import read
 from pointstamp.spark.types import spark_schema
 
@@ -42,7 +42,7 @@ def _rows(frame: Any) -> list[tuple[Any, ...]]:  # noqa: ANN401 - a DataFrame
 
 
 def _expected(path: Path) -> list[tuple[Any, ...]]:
-    return sorted((tuple(row.values()) for row in read_published(path, "out").to_pylist()), key=repr)
+    return sorted((tuple(row.values()) for row in read_changes(path, "out").to_pylist()), key=repr)
 
 
 def test_a_dataframe_that_was_made_before_compaction_is_read_after_it(
@@ -51,7 +51,7 @@ def test_a_dataframe_that_was_made_before_compaction_is_read_after_it(
     _publish(tmp_path, range(5))
     before = read(spark, str(tmp_path))["out"]
     expected = _expected(tmp_path)
-    assert ps.compact(tmp_path) == ps.Compacted(5, 1)
+    assert ps.io.compact(tmp_path) == ps.io.Compacted(5, 1)
     assert _rows(before) == expected
     assert _rows(read(spark, str(tmp_path))["out"]) == expected
 
@@ -66,7 +66,7 @@ def test_columns_in_the_names_of_folders_come_out_with_their_values_and_types(
     assert [kind for _, kind in plain.dtypes] == ["bigint", "string", "bigint", "date", "smallint"]
     assert _rows(plain) == _expected(tmp_path)
     _publish(tmp_path, range(2, 3))  # from here on without folders
-    ps.compact(tmp_path)
+    ps.io.compact(tmp_path)
     assert _rows(read(spark, str(tmp_path))["out"]) == _expected(tmp_path)
 
 

@@ -52,10 +52,10 @@ def test_a_run_that_is_given_other_rows_is_refused_and_goes_on_with_the_same(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     flow = ps.Dataflow("counts")
-    flow.output("counts", flow.input("numbers", "x long").count("x"))
+    flow.output("counts", flow.stream_input("numbers", "x long").count("x"))
 
     def run(*values: int) -> list[Any]:
-        found = flow.run(spark, numbers=numbers(spark, *values), checkpoint=tmp_path, workers=1)
+        found = flow.run(on=spark, numbers=numbers(spark, *values), checkpoint=tmp_path, workers=1)
         return sorted(map(tuple, found["counts"].collect()))
 
     once = run(1, 2, 2)

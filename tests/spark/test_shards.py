@@ -21,13 +21,13 @@ class Where:
 
     outputs = "x long, worker long"
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         context.send([{"x": x, "worker": int(context.worker)} for x in batch["x"].to_pylist()])
 
 
 def flow_by(function: object) -> ps.Dataflow:
     flow = ps.Dataflow("shards")
-    numbers = flow.input("numbers", "x long").exchange("x", by=function)  # type: ignore[arg-type]
+    numbers = flow.stream_input("numbers", "x long").exchange("x", by=function)  # type: ignore[arg-type]
     flow.output("out", ps.operator("where", Where(), numbers=numbers))
     return flow
 
@@ -45,7 +45,7 @@ def test_the_columns_of_a_function_are_no_keys_to_pack_by() -> None:
 def test_rows_are_at_the_worker_of_their_shard(spark: SparkSession, epoch: str | None) -> None:
     frame = spark.range(0, 60, 1, 2).selectExpr("id as x", "id % 3 as day")
     # Without an epoch column the partitions are read as they are, with one they are packed.
-    out = flow_by(tens).run(spark, numbers=frame, workers=2, epoch=epoch)["out"]
+    out = flow_by(tens).run(on=spark, numbers=frame, workers=2, epoch=epoch)["out"]
     assert sorted((row.x, row.worker) for row in out.collect()) == [(x, x // 10 % 2) for x in range(60)]
 
 
@@ -53,4 +53,4 @@ def test_a_bad_answer_comes_back_in_words(spark: SparkSession) -> None:
     frame = spark.range(10).selectExpr("id as x")
     said = r"exchange by a function of x before operator 'where': the function .* must give .* but gave -1"
     with pytest.raises(OperatorError, match=said):
-        flow_by(lambda batch: [-1] * batch.num_rows).run(spark, numbers=frame, workers=2)
+        flow_by(lambda batch: [-1] * batch.num_rows).run(on=spark, numbers=frame, workers=2)

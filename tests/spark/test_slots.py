@@ -280,9 +280,9 @@ def test_a_package_that_the_tasks_lack_is_named(spark: SparkSession) -> None:
 
     absent = Absent()
     flow = ps.Dataflow("lacks")
-    flow.output("out", flow.input("numbers", "x long").map_batches(lambda batch: (absent, batch)[1]))
+    flow.output("out", flow.stream_input("numbers", "x long").map_batches(lambda batch: (absent, batch)[1]))
     with pytest.raises(FlowError, match=r"the executors' Python has no package 'no_such_package'") as caught:
-        flow.run(spark, numbers=spark.range(1).selectExpr("id as x"))
+        flow.run(on=spark, numbers=spark.range(1).selectExpr("id as x"))
     assert not isinstance(caught.value, OperatorError)
     assert caught.value.__cause__ is None  # no Java stack trace
 
@@ -295,8 +295,8 @@ def test_what_cannot_be_sent_to_the_workers_is_named_before_spark_tries() -> Non
             return batch
 
     flow = ps.Dataflow("locked")
-    numbers = flow.input("numbers", "x long").map_batches(lambda batch: batch, name="innocent")
-    flow.output("out", numbers.map_batches(guarded, name="guard"))
+    numbers = flow.stream_input("numbers", "x long").map_batches(lambda batch: batch).named("innocent")
+    flow.output("out", numbers.map_batches(guarded).named("guard"))
     words = r"operator 'guard' of flow 'locked' cannot be sent .* '_thread.lock' .* Create locks"
     with pytest.raises(FlowError, match=words):
         check_sendable(flow.plan, flow.plan)
@@ -313,15 +313,16 @@ def test_a_run_and_a_query_with_a_function_that_cannot_be_sent_say_so_and_print_
     lock = threading.Lock()
     flow = ps.Dataflow("locked")
     flow.output(
-        "out", flow.input("numbers", "x long").map_batches(lambda batch: (lock, batch)[1], name="guard")
+        "out",
+        flow.stream_input("numbers", "x long").map_batches(lambda batch: (lock, batch)[1]).named("guard"),
     )
     numbers = spark.range(3).selectExpr("id as x")
     with pytest.raises(FlowError, match=r"operator 'guard' of flow 'locked' cannot be sent"):
-        flow.run(spark, numbers=numbers)
+        flow.run(on=spark, numbers=numbers)
     with pytest.raises(FlowError, match=r"operator 'guard' of flow 'locked' cannot be sent"):
         flow.start(
-            spark, numbers=numbers, workers=1, checkpoint=tmp_path / "c", output=tmp_path / "o"
-        ).awaitTermination(SECONDS_MAX)
+            on=spark, numbers=numbers, workers=1, checkpoint=tmp_path / "c", output=tmp_path / "o"
+        ).await_termination(SECONDS_MAX)
     assert "Traceback" not in capsys.readouterr().err
 
 
@@ -333,11 +334,11 @@ def test_a_driver_of_another_version_is_named_beside_the_host_of_the_worker(
     for module in (forming, job):
         monkeypatch.setattr(module, "versions", lambda: {**versions(), "pointstamp": "9.9"})
     flow = ps.Dataflow("versions")
-    flow.output("out", flow.input("numbers", "x long"))
+    flow.output("out", flow.stream_input("numbers", "x long"))
     with pytest.raises(
         RecoveryError, match=r"driver runs pointstamp 9.9, and a worker on host .* spark.archives"
     ):
-        flow.run(spark, numbers=spark.range(1).selectExpr("id as x"), workers=workers)
+        flow.run(on=spark, numbers=spark.range(1).selectExpr("id as x"), workers=workers)
 
 
 @pytest.mark.spark
@@ -346,7 +347,7 @@ def test_a_worker_whose_process_dies_ends_the_run_in_words(spark: SparkSession, 
         os._exit(1)
 
     flow = ps.Dataflow("dies")
-    flow.output("out", flow.input("numbers", "x long").map_batches(die))
+    flow.output("out", flow.stream_input("numbers", "x long").map_batches(die))
     with pytest.raises(TransportError, match=r"a worker's Python process died while the flow ran"):
-        flow.run(spark, numbers=spark.range(1).selectExpr("id as x"), output=str(tmp_path))
+        flow.run(on=spark, numbers=spark.range(1).selectExpr("id as x"), output=str(tmp_path))
     assert not list(tmp_path.rglob("*.*"))

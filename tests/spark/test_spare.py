@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 import pointstamp as ps
 from pointstamp.query.query import Query
 from pointstamp.spark.spare import SpareKeeper
+from support.options import with_options
 from support.streams import SECONDS_MAX, counts_by_epoch, published_by_epoch, put, until, words_flow
 
 pytestmark = pytest.mark.spark
@@ -63,15 +64,14 @@ class Disturbed:
 def started(spark: SparkSession, folder: Path, **options: Any) -> Iterator[Disturbed]:  # noqa: ANN401
     (folder / "in").mkdir(exist_ok=True)
     query = words_flow("words").start(
-        spark,
-        words=ps.files(folder / "in"),
+        on=spark,
+        words=ps.io.files(folder / "in"),
         checkpoint=f"{folder}/c",
         output=f"{folder}/o",
-        restarts=OFTEN,
-        silence_seconds_max=SECONDS_MAX,
         workers=1,
-        spare_crew=True,
-        **options,
+        **with_options(
+            options, ps.QueryOptions(restarts=OFTEN, silence_seconds_max=SECONDS_MAX, spare_crew=True)
+        ),
     )
     disturbed = Disturbed(query, folder)
     try:
@@ -118,7 +118,7 @@ def test_spare_crews_take_the_place_of_killed_ones_die_themselves_and_end_with_t
         disturbed.send()
     until(lambda: processes_of_tasks(spark) == 0)
     frame = spark.createDataFrame([("a",), ("b",)], "word string")
-    assert words_flow("words").run(spark, words=frame, workers=2)["counts"].count() == 2
+    assert words_flow("words").run(on=spark, words=frame, workers=2)["counts"].count() == 2
 
 
 def children_of_daemon(query: Query) -> list[int]:

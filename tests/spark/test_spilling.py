@@ -26,10 +26,10 @@ FILES: Final = 4
 
 def sums(folder: Path) -> ps.Dataflow:
     flow = ps.Dataflow("sums")
-    orders = flow.input("orders", "id long, k long, price long, w long").running(weight="w")
-    people = flow.input("people", "k long, country string").running()
+    orders = flow.table("orders", "id long, k long, price long, w long", weight="w")
+    people = flow.table("people", "k long, country string")
     both = orders.join(people, "k")
-    flow.output("totals", both.reduce("country", n=ps.count(), total=ps.sum("price")))
+    flow.output("totals", both.group_by("country").agg(n=ps.count(), total=ps.sum("price")))
     flow.spill_beyond("1 kB", folder=folder)
     return flow
 
@@ -60,7 +60,7 @@ def files_in(folder: Path, pids: list[int]) -> int:
 
 
 def totals(output: Path) -> list[tuple[object, ...]]:
-    table = ps.read_published(str(output), "totals")
+    table = ps.read_changes(str(output), "totals")
     with duckdb.connect() as connection:
         connection.register("changes", table)
         query = "select country, n, total from changes group by all having sum(diff) > 0 order by all"
@@ -86,20 +86,22 @@ def test_state_in_files_survives_the_death_of_a_worker_and_leaves_no_file(
     put(tmp_path / "people", "0", PEOPLE)
     put(tmp_path / "orders", "0", orders(0))
     query = sums(spilled).start(
-        spark,
-        orders=ps.files(tmp_path / "orders"),
-        people=ps.files(tmp_path / "people"),
+        on=spark,
+        orders=ps.io.files(tmp_path / "orders"),
+        people=ps.io.files(tmp_path / "people"),
         checkpoint=f"{tmp_path}/c",
         output=f"{tmp_path}/o",
         workers=2,
-        restarts=ps.RestartPolicy(restarts_max=50, pause_seconds=0.01, pause_seconds_max=0.1),
-        silence_seconds_max=SECONDS_MAX,
+        options=ps.QueryOptions(
+            restarts=ps.RestartPolicy(restarts_max=50, pause_seconds=0.01, pause_seconds_max=0.1),
+            silence_seconds_max=SECONDS_MAX,
+        ),
     )
     try:
         until(lambda: (tmp_path / "o").exists() and query.epoch >= 0)
         for number in range(1, FILES):
             put(tmp_path / "orders", str(number), orders(number))
-            query.processAllAvailable()
+            query.process_all_available()
             workers = [pid for _, pid in query.workers()]
             assert files_in(spilled, workers)
             assert query.progress().spilled_bytes

@@ -51,7 +51,7 @@ def compare(spark: SparkSession, query: str, number: int) -> None:
     """The view after all epochs, and Spark's answer over the rows that are there then."""
     names = used_in(query)
     rows = fed(number, epochs=3, size=8)
-    results = ps.sql(declared(*names) + query).run_local({name: rows.changes[name] for name in names})
+    results = ps.sql(declared(*names) + query).run({name: rows.changes[name] for name in names})
     for name in names:
         there = rows.there[name][-1].to_pylist()
         values = [tuple(each.values()) for each in there]
@@ -94,7 +94,7 @@ def test_many_queries_that_were_drawn_are_sparks(spark: SparkSession, number: in
         changes = {name: rows.changes[name] for name in names}
         said = ""
         try:
-            results = ps.sql(declared(*names) + query).run_local(changes, workers=1 + number % 2)
+            results = ps.sql(declared(*names) + query).run(changes, workers=1 + number % 2)
             ours = as_text(added_up(list(results["result"].values())))
         except PointstampError as error:
             ours = None

@@ -67,21 +67,21 @@ def test_streams_a_table_and_silent_ones_are_counted_together_and_none_holds_the
     flow = words_flow("old words", "fixed", "silent")
     put(tmp_path / "in", "0", {"word": ["a", "b", "a"]})
     query = flow.start(
-        spark,
         {
             "old words": stream(spark, tmp_path / "in"),
             "fixed": spark.createDataFrame([("a",), ("z",)], "word string"),
             "silent": stream(spark, tmp_path / "silent"),
         },
+        on=spark,
         checkpoint=f"file://{tmp_path}/check point",
         output=str(tmp_path / "out put"),
     )
     try:
-        query.processAllAvailable()
+        query.process_all_available()
         assert last_counts(published_by_epoch(tmp_path / "out put", "counts")) == {"a": 3, "b": 1, "z": 1}
         put(tmp_path / "in", "1", {"word": ["b", "c"]})
         put(tmp_path / "in", "2", {"word": []})
-        query.processAllAvailable()
+        query.process_all_available()
         found = published_by_epoch(tmp_path / "out put", "counts")
         assert last_counts(found) == {"a": 3, "b": 2, "c": 1, "z": 1}
         assert {row for epoch in found if epoch > min(found) for row in found[epoch]} >= {("b", 2), ("c", 1)}
@@ -95,9 +95,9 @@ def test_streams_a_table_and_silent_ones_are_counted_together_and_none_holds_the
 
 def test_every_row_of_a_rate_source_is_published_once(spark: SparkSession, tmp_path: Path) -> None:
     flow = ps.Dataflow("rate")
-    flow.output("values", flow.input("values", "value long").exchange("value"))
+    flow.output("values", flow.stream_input("values", "value long").exchange("value"))
     rate = spark.readStream.format("rate").option("rowsPerSecond", 100).option("numPartitions", 1).load()
-    query = flow.start(spark, values=rate, checkpoint=str(tmp_path / "c"), output=str(tmp_path / "o"))
+    query = flow.start(on=spark, values=rate, checkpoint=str(tmp_path / "c"), output=str(tmp_path / "o"))
     try:
         until(lambda: len(published_by_epoch(tmp_path / "o", "values")) >= 2)
     finally:
@@ -115,14 +115,14 @@ def test_components_of_files_on_two_workers_are_those_of_scipy_after_every_epoch
         src, dst = zip(*edges, strict=True)
         put(tmp_path / "in", f"{number:04d}", {"src": src, "dst": dst})
     query = components_flow().start(
-        spark,
-        edges=ps.files(tmp_path / "in"),
+        on=spark,
+        edges=ps.io.files(tmp_path / "in"),
         checkpoint=str(tmp_path / "c"),
         output=str(tmp_path / "o"),
         workers=2,
         available_now=True,
     )
-    query.awaitTermination()
+    query.await_termination()
     assert published_by_epoch(tmp_path / "o", "components") == labels_by_epoch(batches)
 
 
@@ -136,9 +136,9 @@ def test_what_is_there_now_is_taken_and_the_query_ends_and_takes_the_rest_when_s
 
     def start() -> ps.Query:
         return words_flow("stream", "files").start(
-            spark,
+            on=spark,
             stream=stream(spark, tmp_path / "stream"),
-            files=ps.files("files"),
+            files=ps.io.files("files"),
             checkpoint="c",
             output="o",
             available_now=True,
@@ -164,11 +164,11 @@ def test_a_copy_of_the_checkpoint_takes_the_same_rows_into_the_same_epochs(
 ) -> None:
     def start(where: str, snapshots: ps.SnapshotPolicy | None = None) -> ps.Query:
         return words_flow("words").start(
-            spark,
+            on=spark,
             words=stream(spark, tmp_path / "in"),
             checkpoint=str(tmp_path / where),
             output=str(tmp_path / f"out-{where}"),
-            snapshots=snapshots,
+            options=ps.QueryOptions(snapshots=snapshots),
         )
 
     for number in range(5):
@@ -181,7 +181,7 @@ def test_a_copy_of_the_checkpoint_takes_the_same_rows_into_the_same_epochs(
     shutil.copytree(tmp_path / "first", tmp_path / "second")
     for where in ("first", "second"):
         query = start(where)
-        query.processAllAvailable()
+        query.process_all_available()
         query.stop()
     found = published_by_epoch(tmp_path / "out-first", "counts")
     assert len(found) >= 2  # what was read and never saved may come into fewer epochs, the same in both
@@ -196,15 +196,15 @@ def test_epochs_of_a_column_are_complete_when_it_is_said_and_later_rows_are_refu
 ) -> None:
     put(tmp_path / "in", "0", {"word": ["a", "b", "a"], "day": [0, 1, 1]})
     query = words_flow("words").start(
-        spark,
-        words=ps.files(tmp_path / "in"),
+        on=spark,
+        words=ps.io.files(tmp_path / "in"),
         checkpoint=str(tmp_path / "c"),
         output=str(tmp_path / "o"),
         workers=2,
-        epoch="day",
+        options=ps.QueryOptions(epoch="day"),
     )
     try:
-        query.processAllAvailable()  # taken, and in epochs that nobody has closed
+        query.process_all_available()  # taken, and in epochs that nobody has closed
         assert query.epoch == -1
         query.advance("words", 1)
         until(lambda: query.epoch >= 0)
@@ -216,7 +216,7 @@ def test_epochs_of_a_column_are_complete_when_it_is_said_and_later_rows_are_refu
             query.advance("words", 1)
         put(tmp_path / "in", "1", {"word": ["late"], "day": [0]})
         with pytest.raises(FlowError, match=r"input 'words' has a row of epoch 0 .* Advance the input later"):
-            query.awaitTermination(SECONDS_MAX)
+            query.await_termination(SECONDS_MAX)
     finally:
         query.stop()
     assert list(published_by_epoch(tmp_path / "o", "counts")) == [0, 1]
@@ -235,20 +235,20 @@ def test_a_declared_epoch_column_stays_in_the_rows_of_streams_that_are_read_agai
 
     def start(*, available_now: bool) -> ps.Query:
         return flow.start(
-            spark,
+            on=spark,
             sales=spark.readStream.schema("day int, amount long").parquet(str(tmp_path / "sales")),
-            visits=ps.files(tmp_path / "visits"),
-            epoch="day",
+            visits=ps.io.files(tmp_path / "visits"),
             checkpoint=tmp_path / "c",
             output=tmp_path / "o",
             workers=1,
             available_now=available_now,
+            options=ps.QueryOptions(epoch="day"),
         )
 
     arrive(0)
     query = start(available_now=False)
     try:
-        query.processAllAvailable()  # only what was taken may be of epochs that are then complete
+        query.process_all_available()  # only what was taken may be of epochs that are then complete
         query.advance("sales", 2)
         query.advance("visits", 2)
         until(lambda: query.epoch >= 1)
@@ -267,30 +267,30 @@ def test_a_query_says_who_it_is_what_it_does_and_what_its_outputs_wait_for(
 ) -> None:
     put(tmp_path / "in", "0", {"word": ["a", "b"]})
     query = words_flow("words").start(
-        spark,
-        words=ps.files(tmp_path / "in"),
+        on=spark,
+        words=ps.io.files(tmp_path / "in"),
         checkpoint=str(tmp_path / "c"),
         output=str(tmp_path / "o"),
         workers=2,  # files alone leave every slot to the workers
     )
     try:
-        query.processAllAvailable()
-        assert (query.name, query.isActive, query.exception(), query.epoch) == ("words", True, None, 0)
+        query.process_all_available()
+        assert (query.name, query.is_active, query.exception(), query.epoch) == ("words", True, None, 0)
         until(lambda: query.status["message"] == "waiting for data")
-        assert query.lastProgress is not None
-        assert query.lastProgress == query.recentProgress[-1]
-        assert query.lastProgress["rowsIn"] == {"words": 2}
-        assert query.awaitTermination(0.1) is False
+        assert query.last_progress is not None
+        assert query.last_progress == query.recent_progress[-1]
+        assert query.last_progress["rowsIn"] == {"words": 2}
+        assert query.await_termination(0.1) is False
         assert query.frontiers() == {"counts": [(1,)]}
         assert "'words'" in " ".join(query.why("counts"))
         with pytest.raises(FlowError, match="has no output 'count'; it has 'counts'"):
             query.why("count")
         assert len({pid for _, pid in query.workers()}) == 2
         put(tmp_path / "in", "1", {"word": ["a"]})
-        assert query.checkpoint(SECONDS_MAX) >= 0
+        assert query.snapshot(SECONDS_MAX) >= 0
     finally:
         query.stop()
-    assert (query.isActive, query.awaitTermination(), query.awaitTermination(1)) == (False, None, True)
+    assert (query.is_active, query.await_termination(), query.await_termination(1)) == (False, None, True)
     assert published_by_epoch(tmp_path / "o", "counts") in (
         counts_by_epoch([["a", "b"]]),
         counts_by_epoch([["a", "b"], ["a"]]),  # it was seen before the end or was not
@@ -306,14 +306,14 @@ def test_after_hundreds_of_epochs_the_checkpoint_has_no_more_objects_than_after_
     for number, words in enumerate(batches):
         put(tmp_path / "in", f"{number:06d}", {"word": words})
     query = words_flow("words").start(
-        spark,
-        words=ps.files(tmp_path / "in", in_order=True),
+        on=spark,
+        words=ps.io.files(tmp_path / "in", in_order=True),
         checkpoint=str(tmp_path / "c"),
         output=str(tmp_path / "o"),
         workers=1,
         available_now=True,
     )
-    query.awaitTermination()
+    query.await_termination()
     assert published_by_epoch(tmp_path / "o", "counts") == counts_by_epoch(batches)
     assert sum(each.is_file() for each in (tmp_path / "c").rglob("*")) < OBJECTS_MAX
 
@@ -343,12 +343,12 @@ def test_a_batch_that_is_needed_no_more_leaves_nothing_in_the_log(
 def test_a_stream_needs_a_slot_beside_the_workers(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(FlowError, match=r"2 slots; .* and Structured Streaming needs one more"):
         words_flow("words").start(
-            spark,
+            on=spark,
             words=stream(spark, tmp_path / "in"),
             checkpoint=str(tmp_path / "c"),
             output=str(tmp_path / "o"),
             workers=2,
-            min_workers=2,
+            options=ps.QueryOptions(min_workers=2),
         )
     assert not (tmp_path / "c").exists()
 
@@ -359,7 +359,7 @@ def test_an_input_that_streamed_is_not_taken_for_a_table_of_the_same_name(
     StreamLog("words", stream(spark, tmp_path / "in"), f"file://{tmp_path}/c", available_now=False)
     with pytest.raises(FlowError, match="'words' is a DataFrame that does not stream, but was a streaming"):
         words_flow("words").start(
-            spark,
+            on=spark,
             words=spark.createDataFrame([("a",)], "word string"),
             checkpoint=str(tmp_path / "c"),
             output=str(tmp_path / "o"),

@@ -121,11 +121,11 @@ folder = Path(sys.argv[1])
 spark = session("local[1]")
 put(folder / "in", "0", {"word": ["a"]})
 query = words_flow("words").start(
-    spark, words=ps.files(folder / "in"), checkpoint=f"{folder}/c", output=f"{folder}/o"
+    on=spark, words=ps.io.files(folder / "in"), checkpoint=f"{folder}/c", output=f"{folder}/o"
 )
 until(lambda: query.epoch >= 0)
 spark.stop()
-until(lambda: not query.isActive)
+until(lambda: not query.is_active)
 print(query.exception())
 """
 

@@ -56,10 +56,10 @@ def started(
 ) -> Iterator[ps.Query]:
     """A query on the files of a folder, which is stopped in any case."""
     (folder / "in").mkdir(exist_ok=True)
-    given = {"words": ps.files(folder / "in"), "checkpoint": f"{folder}/c", "output": f"{folder}/o"}
+    given = {"words": ps.io.files(folder / "in"), "checkpoint": f"{folder}/c", "output": f"{folder}/o"}
     # Nobody is taken for dead who only waits for the machine, unless a test stops a process.
     patient = {"restarts": OFTEN, "silence_seconds_max": SECONDS_MAX}
-    query = (flow or words_flow("words")).start(spark, **{**patient, **given, **options})
+    query = (flow or words_flow("words")).start(on=spark, **{**patient, **given, **options})
     try:
         yield query
     finally:
@@ -70,7 +70,7 @@ def all_slots_are_free(spark: SparkSession) -> bool:
     """Whether a flow can run on both; it would wait for ever for one that is taken."""
     frame = spark.createDataFrame([("a",), ("b",)], "word string")
     flow = words_flow("words")
-    return bool(flow.run(spark, words=frame, workers=2)["counts"].count() == 2)
+    return bool(flow.run(on=spark, words=frame, workers=2)["counts"].count() == 2)
 
 
 def disturb(query: ps.Query, folder: Path, sent: list[list[str]], number: int, sign: int) -> None:
@@ -117,8 +117,8 @@ def test_a_worker_that_is_stuck_in_native_code_ends_and_copies_of_one_leave_noth
         return batch
 
     flow = ps.Dataflow("stuck")
-    words = flow.input("words", "word string").map_batches(disturb, name="match")
-    flow.output("counts", words.count("word", running=True))
+    words = flow.stream_input("words", "word string").map_batches(disturb).named("match")
+    flow.output("counts", words.group_by("word", running=True).count())
     put(tmp_path / "in", "0", {"word": ["a", "b"]})
     with started(spark, tmp_path, flow, workers=2, silence_seconds_max=3.0) as query:
         until(lambda: query.epoch >= 0)
@@ -138,8 +138,8 @@ def failing(flag: Path) -> ps.Dataflow:
         return batch
 
     flow = ps.Dataflow("fails")
-    words = flow.input("words", "word string").map_batches(fail, name="divide")
-    flow.output("counts", words.count("word", running=True))
+    words = flow.stream_input("words", "word string").map_batches(fail).named("divide")
+    flow.output("counts", words.group_by("word", running=True).count())
     return flow
 
 
@@ -155,7 +155,7 @@ def test_an_exception_that_comes_once_costs_a_restart_and_one_that_comes_always_
         flag.mkdir()
         put(tmp_path / "in", "1", {"word": ["b"]})
         with pytest.raises(OperatorError, match=r"operator 'divide' .* ZeroDivisionError: always") as caught:
-            query.awaitTermination(SECONDS_MAX)
+            query.await_termination(SECONDS_MAX)
         assert query.exception() is caught.value
         assert "test_start_failures.py" in str(caught.value), "the user's line"
     assert published_by_epoch(tmp_path / "o", "counts") == counts_by_epoch([["a"]])
@@ -171,26 +171,26 @@ def test_a_stream_that_cannot_be_read_ends_the_query_with_the_inputs_name_and_wh
     put(tmp_path / "stream", "0", {"word": ["a", "b"]})
     words = spark.readStream.schema("word string").parquet(str(tmp_path / "stream"))
     with started(spark, tmp_path, words=words) as query:
-        query.processAllAvailable()
+        query.process_all_available()
         (tmp_path / "stream" / "1.parquet").write_bytes(b"PAR1, and nothing else that Parquet has, PAR1")
-        until(lambda: not query.isActive)  # by itself: nobody waits for it
+        until(lambda: not query.is_active)  # by itself: nobody waits for it
         with pytest.raises(
             FlowError, match=r"input 'words': Structured Streaming .* reading file .*1.parquet"
         ):
-            query.awaitTermination()
+            query.await_termination()
         with pytest.raises(FlowError, match="input 'words'"):
-            query.processAllAvailable()
+            query.process_all_available()
     assert last_counts(published_by_epoch(tmp_path / "o", "counts")) == {"a": 1, "b": 1}
     assert not spark.streams.active
     (tmp_path / "stream" / "1.parquet").unlink()
     put(tmp_path / "stream", "1", {"word": ["b"]})
     with started(spark, tmp_path, words=words) as query:
-        query.processAllAvailable()
+        query.process_all_available()
         assert last_counts(published_by_epoch(tmp_path / "o", "counts")) == {"a": 1, "b": 2}
         for other in spark.streams.active:
             other.stop()
         with pytest.raises(FlowError, match=r"input 'words': .* somebody else has stopped its query"):
-            query.awaitTermination(SECONDS_MAX)
+            query.await_termination(SECONDS_MAX)
     assert all_slots_are_free(spark)
 
 
@@ -206,18 +206,20 @@ def test_workers_that_can_never_start_are_not_started_again_and_again(
 ) -> None:
     stranger = Stranger()
     flow = ps.Dataflow("strange")
-    words = flow.input("words", "word string").map_batches(lambda batch: batch.slice(len(str(stranger))))
+    words = flow.stream_input("words", "word string").map_batches(
+        lambda batch: batch.slice(len(str(stranger)))
+    )
     flow.output("words", words)
     with started(spark, tmp_path, flow, workers=1) as query:
         with pytest.raises(FlowError, match="the executors' Python has no package 'nowhere'"):
-            query.awaitTermination(SECONDS_MAX)
+            query.await_termination(SECONDS_MAX)
         assert query.restarts <= 2
 
 
 # Disk.
 
 
-def full_once(inner: ps.Sink, flag: Path) -> ps.Sink:
+def full_once(inner: ps.ports.Sink, flag: Path) -> ps.ports.Sink:
     """A sink whose disk is full as long as a file is there, which the first to find it full removes.
 
     Its classes are made here, so that they travel to the workers, which cannot import this file.
@@ -225,7 +227,7 @@ def full_once(inner: ps.Sink, flag: Path) -> ps.Sink:
 
     @dataclass(frozen=True)
     class Full:
-        inner: ps.Sink
+        inner: ps.ports.Sink
 
         def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "Full":
             return Full(self.inner.for_query(query, schemas))
@@ -254,7 +256,7 @@ def test_a_disk_that_is_full_for_a_moment_costs_a_restart_and_no_row(
 ) -> None:
     (tmp_path / "full").touch()
     put(tmp_path / "in", "0", {"word": ["a", "b"]})
-    sink = full_once(ps.ParquetSink(f"{tmp_path}/o"), tmp_path / "full")
+    sink = full_once(ps.io.ParquetSink(f"{tmp_path}/o"), tmp_path / "full")
     with started(spark, tmp_path, workers=1, output=sink) as query:
         until(lambda: query.epoch >= 0)
         assert query.restarts == 1
@@ -270,7 +272,7 @@ def test_another_flow_on_a_checkpoint_is_refused_and_its_stream_does_not_run_on(
     put(tmp_path / "stream", "0", {"word": ["a", "b"]})
     words = spark.readStream.schema("word string").parquet(str(tmp_path / "stream"))
     with started(spark, tmp_path, words=words, available_now=True) as query:
-        query.awaitTermination(SECONDS_MAX)
+        query.await_termination(SECONDS_MAX)
     with (
         pytest.raises(RecoveryError, match="the checkpoint belongs to another flow: operator count"),
         started(spark, tmp_path, failing(tmp_path / "none"), words=words),
@@ -323,11 +325,11 @@ builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "fa
 builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
 spark = builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1").getOrCreate()
 query = words_flow("words").start(
-    spark, words=ps.files(f"{folder}/in"), checkpoint=f"{folder}/c", output=f"{folder}/o", workers=1
+    on=spark, words=ps.io.files(f"{folder}/in"), checkpoint=f"{folder}/c", output=f"{folder}/o", workers=1
 )
 until(lambda: query.epoch >= 1)
 print("published", query.id, flush=True)
-query.awaitTermination()
+query.await_termination()
 """
 
 
@@ -359,7 +361,7 @@ def test_a_query_whose_driver_was_killed_goes_on_in_another_with_other_workers(
     sent.append(["b", "c"])
     put(tmp_path / "in", "2", {"word": sent[-1]})
     with started(spark, tmp_path, workers=2) as query:
-        query.processAllAvailable()
+        query.process_all_available()
         assert query.id == first[1]
     assert published_by_epoch(tmp_path / "o", "counts") == counts_by_epoch(sent)
 

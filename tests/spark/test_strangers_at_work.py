@@ -51,8 +51,8 @@ def _target(link: Path) -> str:
 
 def counting() -> ps.Dataflow:
     flow = ps.Dataflow("words")
-    words = flow.input("words", "word string").exchange("word")
-    flow.output("counts", words.count("word", running=True))
+    words = flow.stream_input("words", "word string").exchange("word")
+    flow.output("counts", words.group_by("word", running=True).count())
     return flow
 
 
@@ -94,13 +94,12 @@ def test_strangers_at_every_port_of_a_running_query_are_not_answered_and_cost_no
     before = listening("self")
     with ExitStack() as left:
         query = counting().start(
-            spark,
-            words=ps.files(tmp_path / "in"),
+            on=spark,
+            words=ps.io.files(tmp_path / "in"),
             checkpoint=str(tmp_path / "c"),
             output=str(tmp_path / "o"),
             workers=2,
-            min_workers=2,
-            silence_seconds_max=SECONDS_MAX,
+            options=ps.QueryOptions(min_workers=2, silence_seconds_max=SECONDS_MAX),
         )
         left.callback(query.stop, finish=False)
         until(lambda: query.epoch >= 0)

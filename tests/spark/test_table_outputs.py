@@ -15,16 +15,16 @@ pytestmark = pytest.mark.spark
 
 def test_a_bounded_run_gives_tables_as_dataframes(spark: SparkSession, tmp_path: Path) -> None:
     flow = ps.Dataflow("sold")
-    sales = flow.input("sales", "shop string, price double, w long")
+    sales = flow.stream_input("sales", "shop string, price double, w long")
     flow.output("sales", sales)
-    table = sales.running(weight="w")
+    table = sales.to_table(weight="w")
     flow.output("all", table)
     rows = [
         (0, "a", 1.5, 2), (0, None, float("nan"), 1), (0, "b", 1.0, 1),
         (1, "a", 1.5, -1), (1, "b", 1.0, -1),
     ]  # fmt: skip
     given = spark.createDataFrame(rows, "epoch long, shop string, price double, w long")
-    results = flow.run(spark, sales=given, epoch="epoch", output=tmp_path, workers=2)
+    results = flow.run(on=spark, sales=given, epoch="epoch", output=tmp_path, workers=2)
 
     def shown(frame: object) -> list[str]:
         return sorted(str(tuple(row)) for row in frame.collect())  # type: ignore[attr-defined]
@@ -33,7 +33,7 @@ def test_a_bounded_run_gives_tables_as_dataframes(spark: SparkSession, tmp_path:
     now = ["('a', 1.5)", "(None, nan)"]
     assert shown(results.table("all")) == now
     assert shown(results.table("all", as_of=0)) == then
-    ps.compact(tmp_path)
+    ps.io.compact(tmp_path)
     assert list((tmp_path / PLACE).glob("*/*.json"))
     assert shown(frames.read_table(spark, str(tmp_path), "all")) == now
     assert shown(frames.read_table(spark, str(tmp_path), "all", as_of=0)) == then

@@ -28,10 +28,10 @@ NUMBERS: Final = 60
 def halving(kind: BroadcastKind) -> ps.Dataflow:
     """Numbers are halved until they are 0, and counted by what they become on the way."""
     flow = ps.Dataflow("halving", broadcast=kind)
-    numbers = flow.input("numbers", "x long")
+    numbers = flow.stream_input("numbers", "x long")
     with numbers.loop("until 0") as loop:
         again = loop.variable("x long")
-        now = loop.enter(numbers).concat(again).exchange("x")
+        now = loop.enter(numbers).union(again).exchange("x")
         half = now.map_batches(lambda batch: pa.record_batch({"x": pc.shift_right(batch["x"], 1)}))
         loop.feedback(again, half.filter(pc.field("x") > 0))
         flow.output("seen", loop.leave(now).count("x"))
@@ -42,7 +42,7 @@ def seen(spark: SparkSession, folder: str, kind: BroadcastKind, workers: int) ->
     """Run the flow, judged; its rows with their epochs."""
     frame = spark.range(1, NUMBERS + 1).selectExpr("id as x", f"id % {EPOCHS} as at")
     found = halving(kind).run(
-        spark, numbers=frame, epoch="at", workers=workers, checkpoint=f"{folder}/{kind}", verify=True
+        on=spark, numbers=frame, epoch="at", workers=workers, checkpoint=f"{folder}/{kind}", verify=True
     )
     return Counter(map(tuple, found["seen"].select("epoch", "x", "count").collect()))
 

@@ -74,8 +74,8 @@ def test_every_type_that_arrow_and_spark_share_comes_back_as_it_went(zoned: Spar
     schema = to_arrow_schema(frame.schema, timezone="UTC")
     flow = ps.Dataflow("copy")
     # Dealt out by Spark, then exchanged by the workers.
-    flow.output("copied", flow.input("rows", schema).map_batches(lambda batch: batch).exchange("key"))
-    copied = flow.run(zoned, rows=frame)["copied"].drop("epoch")
+    flow.output("copied", flow.stream_input("rows", schema).map_batches(lambda batch: batch).exchange("key"))
+    copied = flow.run(on=zoned, rows=frame)["copied"].drop("epoch")
     assert copied.columns == frame.columns
     kinds = {field.name: field.dataType.simpleString() for field in frame.schema}
     assert {field.name: field.dataType.simpleString() for field in copied.schema} == kinds
@@ -88,8 +88,8 @@ def test_columns_declared_as_a_string_take_the_same_types(zoned: SparkSession) -
         "key", "plain_12 as zoned", "plain_13 as local", "map_7 as amounts", "nested"
     )
     flow = ps.Dataflow("copy")
-    flow.output("copied", flow.input("rows", ddl_of(frame)).exchange("key"))
-    copied = flow.run(zoned, rows=frame)["copied"].drop("epoch")
+    flow.output("copied", flow.stream_input("rows", ddl_of(frame)).exchange("key"))
+    copied = flow.run(on=zoned, rows=frame)["copied"].drop("epoch")
     assert sorted(map(repr, copied.collect())) == sorted(map(repr, frame.collect()))
 
 
@@ -116,8 +116,8 @@ def test_types_that_spark_lacks_come_out_as_larger_ones(spark: SparkSession) -> 
         return pa.RecordBatch.from_pylist([row] * batch.num_rows, schema=schema)
 
     flow = ps.Dataflow("larger")
-    flow.output("made", flow.input("numbers", "x long").map_batches(make, schema))
-    (made,) = flow.run(spark, numbers=spark.range(1).selectExpr("id as x"))["made"].collect()
+    flow.output("made", flow.stream_input("numbers", "x long").map_batches(make, schema))
+    (made,) = flow.run(on=spark, numbers=spark.range(1).selectExpr("id as x"))["made"].collect()
     assert made.asDict() == {
         "epoch": 0,
         **row,
@@ -145,6 +145,6 @@ def test_nanoseconds_are_never_cut_off_unseen(spark: SparkSession) -> None:
         return pa.record_batch([pa.array([1] * batch.num_rows, pa.timestamp("ns"))], schema=schema)
 
     flow = ps.Dataflow("nanos")
-    flow.output("times", flow.input("numbers", "x long").map_batches(nanos, schema))
+    flow.output("times", flow.stream_input("numbers", "x long").map_batches(nanos, schema))
     with pytest.raises(SchemaError, match=r"'times' has values that the types of its files cannot hold"):
-        flow.run(spark, numbers=spark.range(1).selectExpr("id as x"))
+        flow.run(on=spark, numbers=spark.range(1).selectExpr("id as x"))

@@ -65,17 +65,17 @@ def main(folder: Path) -> None:
         .getOrCreate()
     )
     flow = ps.Dataflow("a < b")
-    flow.output("out", flow.input("rows", "x long").filter(ps.col("x") > 0))
+    flow.output("out", flow.stream_input("rows", "x long").filter(ps.col("x") > 0))
     (folder / "in").mkdir()
     query = flow.start(
-        spark,
-        rows=ps.files(str(folder / "in")),
+        on=spark,
+        rows=ps.io.files(str(folder / "in")),
         checkpoint=folder / "c",
         output=folder / "o",
         workers=1,
-        dashboard=True,
+        options=ps.QueryOptions(dashboard=True),
     )
-    query.processAllAvailable()
+    query.process_all_available()
     with query.dashboard() as dashboard:
         sys.stdout.write(
             json.dumps({"ui": spark.sparkContext.uiWebUrl, "dashboard": dashboard.address}) + "\n"

@@ -24,8 +24,8 @@ WORDS = ["a", "b", "a"]
 
 def counting() -> ps.Dataflow:
     flow = ps.Dataflow("words")
-    words = flow.input("words", "word string").exchange("word")
-    flow.output("counts", words.count("word", running=True))
+    words = flow.stream_input("words", "word string").exchange("word")
+    flow.output("counts", words.group_by("word", running=True).count())
     return flow
 
 
@@ -53,8 +53,8 @@ def test_a_query_that_waits_for_slots_says_what_it_needs_and_begins_when_they_ar
     try:
         until(lambda: len(spark.sparkContext.statusTracker().getActiveJobsIds()) > 0)
         query = counting().start(
-            spark,
-            words=ps.files(tmp_path / "in"),
+            on=spark,
+            words=ps.io.files(tmp_path / "in"),
             checkpoint=str(tmp_path / "c"),
             output=str(tmp_path / "o"),
             workers=2,
@@ -80,12 +80,12 @@ def test_a_query_with_fewer_slots_than_workers_runs_with_fewer(
 ) -> None:
     put(tmp_path / "in", "0", {"word": WORDS})
     query = counting().start(
-        spark,
-        words=ps.files(tmp_path / "in"),
+        on=spark,
+        words=ps.io.files(tmp_path / "in"),
         checkpoint=str(tmp_path / "c"),
         output=str(tmp_path / "o"),
         workers=5,
-        min_workers=2,
+        options=ps.QueryOptions(min_workers=2),
     )
     until(lambda: query.epoch >= 0)
     assert len(query.workers()) == 2
@@ -102,8 +102,8 @@ def test_two_queries_share_the_slots_of_a_session_and_batch_jobs_run_beside(
 
     def start(name: str, workers: int | None) -> ps.Query:
         return counting().start(
-            spark,
-            words=ps.files(tmp_path / "in"),
+            on=spark,
+            words=ps.io.files(tmp_path / "in"),
             checkpoint=str(tmp_path / f"c{name}"),
             output=str(tmp_path / f"o{name}"),
             workers=workers,
@@ -123,6 +123,7 @@ def test_two_queries_share_the_slots_of_a_session_and_batch_jobs_run_beside(
 
 
 DRIVER = """
+from support.options import with_options
 import os, signal, sys
 from pathlib import Path
 import pointstamp as ps
@@ -139,8 +140,8 @@ if dies:
     work = lambda: spark.range(0, 1, 1, 1).mapInArrow(hold, "id long").collect()
     threading.Thread(target=work, daemon=True).start()
     until(lambda: spark.sparkContext.statusTracker().getActiveStageIds())
-given = dict(words=ps.files(folder / "in"), checkpoint=f"{folder}/c", output=f"{folder}/o")
-query = flow.start(spark, **given, workers=2, min_workers=2 if dies else 1)
+given = dict(words=ps.io.files(folder / "in"), checkpoint=f"{folder}/c", output=f"{folder}/o")
+query = flow.start(on=spark, workers=2, **with_options(given, ps.QueryOptions(min_workers=2 if dies else 1)))
 if dies:
     until(lambda: "1 of 2 workers have started" in query.status["message"])
     os.kill(os.getpid(), signal.SIGKILL)
@@ -172,9 +173,9 @@ def test_too_few_slots_and_unknown_words_are_rejected_before_anything_is_written
     spark: SparkSession, tmp_path: Path
 ) -> None:
     places: dict[str, Any] = {"checkpoint": str(tmp_path / "c"), "output": str(tmp_path / "o")}
-    words = ps.files(tmp_path)
+    words = ps.io.files(tmp_path)
     with pytest.raises(FlowError, match=r"3 workers were asked for, but Spark has 2 slots"):
-        counting().start(spark, words=words, workers=4, min_workers=3, **places)
+        counting().start(on=spark, words=words, workers=4, options=ps.QueryOptions(min_workers=3), **places)
     with pytest.raises(FlowError, match=r"rescale='sometimes' is not known. Give one of 'restart', 'eager'"):
-        counting().start(spark, words=words, rescale="sometimes", **places)  # type: ignore[arg-type]
+        counting().start(on=spark, words=words, options=ps.QueryOptions(rescale="sometimes"), **places)  # type: ignore[arg-type]
     assert not (tmp_path / "c").exists()

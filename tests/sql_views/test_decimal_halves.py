@@ -37,7 +37,7 @@ TABLE = pa.Table.from_pylist(
 
 
 def asked(query: str) -> dict[int, Any]:
-    made = ps.sql(query, t="k long, d decimal(10, 2)").run_local(t=[TABLE], workers=2)["result"][0]
+    made = ps.sql(query, t="k long, d decimal(10, 2)").run(t=[TABLE], workers=2)["result"][0]
     return {row["k"]: row["v"] for row in made.to_pylist()}
 
 
@@ -59,7 +59,7 @@ def test_an_average_that_changes_stays_at_its_half() -> None:
     flow = ps.sql("select k, avg(d) as v from t group by k", t="k long, d decimal(10, 2)")
     parts = [TABLE.slice(at, 40) for at in range(0, TABLE.num_rows, 40)]
     totals: dict[tuple[int, Decimal], int] = {}
-    for table in flow.run_local(t=parts)["result"].values():
+    for table in flow.run(t=parts)["result"].values():
         for row in table.to_pylist():
             totals[row["k"], row["v"]] = totals.get((row["k"], row["v"]), 0) + row["diff"]
     left = {key: value for (key, value), count in totals.items() if count}

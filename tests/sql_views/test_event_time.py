@@ -74,8 +74,8 @@ VIEWS = {
 }
 
 DECLARED = f"""
-create table bids (moment timestamp_ntz, kind long, price long, watermark for moment as moment - interval {LATENESS} seconds);
-create table kinds (kind long, name string);
+create table bids (moment timestamp_ntz, kind long, price long, watermark for moment as moment - interval
+{LATENESS} seconds); create table kinds (kind long, name string);
 """
 KINDS = [{"kind": n, "name": name} for n, name in enumerate(["red", "blue"])]
 
@@ -109,7 +109,7 @@ def check(name: str, seed: int, epochs: int, workers: int) -> int:
     ours, theirs = VIEWS[name]
     flow = ps.sql(DECLARED + ours, name=name)
     rows = bids(seed, epochs)
-    results = flow.run_local(bids=rows, kinds=[KINDS, *([] for _ in rows[1:])], workers=workers)
+    results = flow.run(bids=rows, kinds=[KINDS, *([] for _ in rows[1:])], workers=workers)
     there: list[dict[str, object]] = []
     bound = before = BEGINNING - timedelta(days=1)
     late = 0
@@ -148,7 +148,7 @@ def test_a_view_of_event_time_is_duckdbs_for_many_rows(name: str) -> None:
 def test_a_group_comes_once_when_it_is_over() -> None:
     flow = ps.sql(DECLARED + VIEWS["windows"][0])
     rows = bids(1, 12)
-    results = flow.run_local(bids=rows, kinds=[[] for _ in rows])
+    results = flow.run(bids=rows, kinds=[[] for _ in rows])
     weights = [diff for table in results["result"].values() for diff in table["diff"].to_pylist()]
     assert weights
     assert set(weights) == {1}
@@ -172,7 +172,7 @@ def test_properties_say_the_same_as_a_watermark() -> None:
         select window.end as till, max(price) as price from bids
         group by window(minute, 10) having window.end <= now()"""
     rows = [[{"minute": m, "price": m} for m in each] for each in ([3, 8], [11], [9, 13], [5, 24])]
-    results = ps.sql(text).run_local(bids=rows)
+    results = ps.sql(text).run(bids=rows)
     assert [(row["epoch"], row["till"], row["price"]) for row in results["result"].table().to_pylist()] == [
         (2, 10, 9),
         (3, 20, 13),
@@ -223,11 +223,13 @@ def test_epochs_of_event_time_are_those_of_python() -> None:
     text = """create table clicks (minute long, watermark for minute as minute - 5) tblproperties ('epoch' =
     '10');
         select count(*) as n from clicks"""
-    found = ps.sql(text).run_local(clicks=rows)
+    found = ps.sql(text).run(clicks=rows)
     flow = ps.Dataflow("test")
-    clicks = flow.input("clicks", "minute long", epoch=ps.event_time("minute", every=10, lateness=5))
-    flow.output("result", clicks.running().reduce(n=ps.count()))
-    theirs = flow.run_local(clicks=rows)
+    clicks = flow.stream_input(
+        "clicks", "minute long", epochs=ps.by_event_time("minute", every=10, lateness=5)
+    )
+    flow.output("result", clicks.to_table().agg(n=ps.count()))
+    theirs = flow.run(clicks=rows)
     counts = {epoch: found.table("result", as_of=epoch)["n"].to_pylist() for epoch in (0, 1, 3)}
     assert counts == {0: [3], 1: [5], 3: [6]}
     assert {epoch: theirs.table("result", as_of=epoch)["n"].to_pylist() for epoch in (0, 1, 3)} == counts

@@ -111,21 +111,23 @@ def test_a_frame_of_sqlframe_is_duckdbs_after_every_epoch(name: str) -> None:
 def test_schemas_are_those_of_the_expression_and_names_make_several_views() -> None:
     flow = ps.view({"large": T.filter(T.a > 1).select("k"), "days": V.select("k", "d", "l")})
     assert set(flow.plan.output_schemas()) == {"large", "days"}
-    results = flow.run_local(t=[[{"k": 1, "a": 2, "b": None, "x": 0.5}]], v=[[]])
+    results = flow.run(t=[[{"k": 1, "a": 2, "b": None, "x": 0.5}]], v=[[]])
     assert results.table("large").to_pylist() == [{"k": 1}]
     frame = session().table("t").groupBy("b").agg(F.max("x").alias("most"))
-    assert ps.view(frame).run_local(t=[[{"k": 1, "a": 2, "b": "y", "x": 0.5}]]).table(
-        "result"
-    ).to_pylist() == [{"b": "y", "most": 0.5}]
+    assert ps.view(frame).run(t=[[{"k": 1, "a": 2, "b": "y", "x": 0.5}]]).table("result").to_pylist() == [
+        {"b": "y", "most": 0.5}
+    ]
 
 
 def test_what_is_no_such_expression_is_refused_in_words() -> None:
-    with pytest.raises(ps.PointstampError, match=r"was given a str\. A text is for ps.sql"):
+    with pytest.raises(ps.errors.PointstampError, match=r"was given a str\. A text is for ps.sql"):
         ps.view("select 1")
     stranger = type("DataFrame", (), {"__module__": "pyspark.sql.classic.dataframe"})()
-    with pytest.raises(ps.PointstampError, match="takes one DataFrame of PySpark"):
+    with pytest.raises(ps.errors.PointstampError, match="takes one DataFrame of PySpark"):
         ps.view({"one": stranger})
-    with pytest.raises(ps.PointstampError, match=r"rand\(\) .*stands in the SQL of the expression:\nSELECT"):
+    with pytest.raises(
+        ps.errors.PointstampError, match=r"rand\(\) .*stands in the SQL of the expression:\nSELECT"
+    ):
         ps.view(T.select(r=ibis.random()))
-    with pytest.raises(ps.PointstampError, match="the column 'i' has the type inet of Ibis"):
+    with pytest.raises(ps.errors.PointstampError, match="the column 'i' has the type inet of Ibis"):
         ps.view(ibis.table({"i": "inet"}, name="hosts"))

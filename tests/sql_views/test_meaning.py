@@ -13,7 +13,7 @@ from support.sql_differences import DIFFERENCES, ERROR, ROWS, SCHEMA, Difference
 
 def asked_here(query: str) -> Any:  # noqa: ANN401 - a value of any type
     try:
-        (row,) = ps.sql(query, one=SCHEMA).run_local(one=[ROWS])["result"][0].to_pylist()
+        (row,) = ps.sql(query, one=SCHEMA).run(one=[ROWS])["result"][0].to_pylist()
     except PointstampError:
         return ERROR
     return row["v"]

@@ -43,7 +43,7 @@ NESTED: dict[str, Callable[[int], str]] = {
 @pytest.mark.parametrize("chain", CHAINS)
 def test_a_chain_of_a_thousand_operands_is_accepted(chain: str) -> None:
     flow = ps.sql(CHAINS[chain](1_000), TABLES)
-    found = flow.run_local(t=[[{"k": 1, "a": 2, "b": "x"}]], u=[])["result"][0].to_pylist()
+    found = flow.run(t=[[{"k": 1, "a": 2, "b": "x"}]], u=[])["result"][0].to_pylist()
     assert found == [{"k": 1, "diff": 1}]
 
 
@@ -57,12 +57,12 @@ def test_nesting_is_accepted_and_runs_or_is_rejected(kind: str, levels: int) -> 
         assert "nested" in str(error)  # noqa: PT017 - both outcomes are right for many levels
         return
     assert cloudpickle.dumps(flow.plan)
-    flow.run_local(t=[[{"k": 1, "a": 2, "b": "x"}]], u=[])
+    flow.run(t=[[{"k": 1, "a": 2, "b": "x"}]], u=[])
 
 
 def test_a_union_of_many_queries_is_accepted() -> None:
     query = " union all ".join(f"select k + {i} as k from t" for i in range(200))
-    found = ps.sql(query, TABLES).run_local(t=[[{"k": 1, "a": 2, "b": "x"}]], u=[])["result"][0]
+    found = ps.sql(query, TABLES).run(t=[[{"k": 1, "a": 2, "b": "x"}]], u=[])["result"][0]
     assert sorted(found.column("k").to_pylist()) == list(range(1, 201))
 
 

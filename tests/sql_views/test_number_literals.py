@@ -27,7 +27,7 @@ def test_a_number_has_sparks_value_and_type(text: str) -> None:
     value, kind = LITERALS[text]
     flow = ps.sql(f"select {text} as v from t", t="a long")  # noqa: S608 - the texts stand here
     assert flow.plan.output_schemas()["result"].field("v").type == kind
-    (rows,) = flow.run_local(t=[pa.table({"a": [1]})])["result"].values()
+    (rows,) = flow.run(t=[pa.table({"a": [1]})])["result"].values()
     assert rows["v"].to_pylist() == [value]
 
 

@@ -53,15 +53,18 @@ KEPT = {
 }
 GROUPS = {
     "windows": (
-        "select window.end as till, count(*) as n from orders group by window(ts, 4) having window.end <= now() union all select ts, id from paid where id < 0",
+        "select window.end as till, count(*) as n from orders group by window(ts, 4) having window.end <= "
+        "now() union all select ts, id from paid where id < 0",
         "select (ts // 4 + 1) * 4 as till, count(*) as n from orders group by till having till <= now()",
     ),
     "sessions": (
-        "select o.id, session_window.end as till, count(*) as n from orders o where o.id in (select id from paid where ts < 1000) or o.id >= 0 group by o.id, session_window(o.ts, 2) having session_window.end <= now()",
+        "select o.id, session_window.end as till, count(*) as n from orders o where o.id in (select id from "
+        "paid where ts < 1000) or o.id >= 0 group by o.id, session_window(o.ts, 2) having session_window.end "
+        "<= now()",
         """select id, max(ts) + 2 as till, count(*) as n from (
             select *, sum(fresh) over (partition by id order by ts rows unbounded preceding) as session from (
-                select *, case when ts <= lag(ts) over (partition by id order by ts) + 2 then 0 else 1 end as fresh
-                from orders)) group by id, session having till < now()""",
+                select *, case when ts <= lag(ts) over (partition by id order by ts) + 2 then 0 else 1 end as
+                fresh from orders)) group by id, session having till < now()""",
     ),
 }
 QUERIES = {
@@ -93,7 +96,7 @@ def stories(seed: int, epochs: int) -> Rows:
 def check(name: str, seed: int, epochs: int, workers: int) -> None:
     ours, theirs = QUERIES[name]
     rows = stories(seed, epochs)
-    results = ps.sql(DECLARED + ours).run_local(rows, workers=workers)
+    results = ps.sql(DECLARED + ours).run(rows, workers=workers)
     there: dict[str, list[dict[str, int]]] = {"orders": [], "paid": []}
     bounds: dict[str, int] = {}
     before, now = -1000, -1000
@@ -139,7 +142,7 @@ def test_a_row_without_a_partner_is_not_emitted_before_the_other_table_has_come_
     flow = ps.sql(DECLARED + OVER["left join"])
     orders = [[{"id": 1, "ts": 10}], [{"id": 2, "ts": 20}], [], []]
     paid = [[{"id": 9, "ts": 10}], [], [{"id": 1, "ts": 11}], [{"id": 5, "ts": 16}]]
-    results = flow.run_local(orders=orders, paid=paid)
+    results = flow.run(orders=orders, paid=paid)
     assert [results["result"][epoch].to_pylist() for epoch in range(4)] == [
         [],
         [],
@@ -154,7 +157,7 @@ def test_a_view_has_a_clock_of_its_own() -> None:
         DECLARED
         + "create view old as select id from orders where ts + 3 <= now();\ncreate view rest as select old.id from old left anti join paid p on old.id = p.id"
     )
-    results = ps.sql(text).run_local(orders=[[{"id": 1, "ts": 1}], [{"id": 2, "ts": 9}]], paid=[[], []])
+    results = ps.sql(text).run(orders=[[{"id": 1, "ts": 1}], [{"id": 2, "ts": 9}]], paid=[[], []])
     assert results.table("old").to_pylist() == [{"id": 1}]
 
 
@@ -175,12 +178,12 @@ def test_verbs_go_by_the_least_watermark_of_what_they_are_made_of() -> None:
         rows = stories(seed, 8)
         flow = ps.Dataflow("verbs")
         tables = {
-            name: flow.input(name, "id long, ts long").event_time("ts", lateness=LATENESS[name]).running()
+            name: flow.stream_input(name, "id long, ts long").with_watermark("ts", LATENESS[name]).to_table()
             for name in rows
         }
         both = tables["orders"].union(tables["paid"])
-        flow.output("over", both.final(ps.col("ts") + 3).running())
-        results = flow.run_local(rows)
+        flow.output("over", both.emit_on_close(ps.col("ts") + 3).to_table())
+        results = flow.run(rows)
         there: list[dict[str, int]] = []
         bounds: dict[str, int] = {}
         for epoch in range(8):

@@ -147,7 +147,7 @@ def is_right(asked: Case) -> bool:
     try:
         flow = ps.sql(declared(*used_in(asked.sql)) + asked.sql)
         judge(flow, asked.theirs, fed(CASES.index(asked), epochs=3), 1 + CASES.index(asked) % 2)
-    except (AssertionError, ps.PointstampError):
+    except (AssertionError, ps.errors.PointstampError):
         return False
     return True
 

@@ -86,13 +86,13 @@ def test_with_union_all_every_way_counts(seed: int) -> None:
 def test_with_union_all_a_cycle_is_an_error_after_so_many_rounds() -> None:
     flow = ps.sql(EDGES + PARTS, max_rounds=10)
     with pytest.raises(PointstampError, match="round"):
-        flow.run_local(edges=[_table([(1, 2, 1, 1), (2, 1, 1, 1)], "w")])
+        flow.run(edges=[_table([(1, 2, 1, 1), (2, 1, 1, 1)], "w")])
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_shortest_paths_follow_edges_that_come_and_go(seed: int) -> None:
     fed = changes(seed, 5, forward=False)
-    results = ps.sql(EDGES + SHORTEST).run_local(edges=fed.changes["edges"], workers=1 + seed % 3)["result"]
+    results = ps.sql(EDGES + SHORTEST).run(edges=fed.changes["edges"], workers=1 + seed % 3)["result"]
     so_far: dict[tuple[int, int], int] = {}
     for epoch, there in enumerate(fed.there["edges"]):
         for row in results[epoch].to_pylist():
@@ -155,7 +155,7 @@ def test_views_of_one_text_that_refer_to_each_other_are_brute_forces(seed: int) 
         for name, schema in INPUTS.items()
     )
     fed = random_rights(Random(seed), 6)
-    results = ps.sql(tables + RIGHTS).run_local(fed, workers=1 + seed % 3)
+    results = ps.sql(tables + RIGHTS).run(fed, workers=1 + seed % 3)
     totals = {name: put_out(results[name], 6) for name in ("members", "viewers", "count_of_viewers")}
     facts: Facts = {name: set() for name in INPUTS}
     for epoch in range(6):

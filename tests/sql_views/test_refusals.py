@@ -126,7 +126,7 @@ def test_without_sqlglot_the_error_says_what_to_install() -> None:
     code = (
         "import sys; sys.modules['sqlglot'] = None\n"
         "import pointstamp as ps\n"
-        "try:\n    ps.sql('select 1')\nexcept ps.PointstampError as error:\n    print(error)\n"
+        "try:\n    ps.sql('select 1')\nexcept ps.errors.PointstampError as error:\n    print(error)\n"
     )
     made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pip install 'pointstamp[sql]'" in made.stdout
@@ -146,7 +146,7 @@ def test_parameters_and_views_of_views() -> None:
         [{"id": 1, "city": "Rome", "price": 5}, {"id": 2, "city": "Oslo", "price": 4}],
         [{"id": 1, "city": "Oslo", "price": 9}],
     ]
-    results = flow.run_local(t=rows)
+    results = flow.run(t=rows)
     assert set(results) == {"cities", "largest"}
     added = sorted((row["diff"], row["city"], row["many"]) for row in results["cities"][1].to_pylist())
     assert added == [(-1, "Oslo", 1), (-1, "Rome", 1), (1, "Oslo", 2)]

@@ -43,24 +43,24 @@ QUERIES: dict[str, list[tuple[Any, ...]]] = {
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_branch_that_no_row_takes_does_not_raise(query: str) -> None:
     flow = ps.sql(query, t="k long, b long, s string")
-    made = flow.run_local(t=[ROWS], workers=2)["result"][0]
+    made = flow.run(t=[ROWS], workers=2)["result"][0]
     found = [tuple(row.values())[:-1] for row in made.to_pylist()]
     assert sorted(found, key=repr) == sorted(QUERIES[query], key=repr)
 
 
 def test_an_aggregate_of_a_table_computes_its_argument_where_its_condition_holds() -> None:
     flow = ps.Dataflow("quotients")
-    rows = flow.input("t", "k long, b long, s string").running()
+    rows = flow.table("t", "k long, b long, s string")
     value, holds = 10 / ps.col("b"), ps.col("b") != 0
     flow.output(
-        "of", rows.reduce(a=ps.sum(value, where=holds), c=ps.first(value, by="k", where=holds), n=ps.count())
+        "of", rows.agg(a=ps.sum(value, where=holds), c=ps.first(value, by="k", where=holds), n=ps.count())
     )
-    (row,) = flow.run_local(t=[ROWS])["of"][0].to_pylist()
+    (row,) = flow.run(t=[ROWS])["of"][0].to_pylist()
     assert (row["a"], row["c"], row["n"]) == (2.0, 2.0, 3)
 
 
 def test_a_branch_that_a_row_takes_raises_with_the_operator() -> None:
-    with pytest.raises(ps.PointstampError, match="division by zero"):
-        ps.sql("select case when k > 0 then 10 / b end as r from t", t="k long, b long").run_local(
+    with pytest.raises(ps.errors.PointstampError, match="division by zero"):
+        ps.sql("select case when k > 0 then 10 / b end as r from t", t="k long, b long").run(
             t=[ROWS.drop_columns(["s"])]
         )

@@ -31,7 +31,7 @@ def result(
     query: str, zone: str | None, workers: int = 1, processes: int | None = None
 ) -> list[dict[str, Any]]:
     flow = ps.sql(query, t="at timestamp", time_zone=zone)
-    made = flow.run_local({"t": [ROWS]}, workers=workers, processes=processes)["result"][0].to_pylist()
+    made = flow.run({"t": [ROWS]}, workers=workers, processes=processes)["result"][0].to_pylist()
     return sorted(({k: v for k, v in row.items() if k != "diff"} for row in made), key=lambda row: row["at"])
 
 
@@ -68,7 +68,7 @@ def test_flows_in_different_zones_run_side_by_side() -> None:
     flows = {
         zone: ps.sql("select at, hour(at) as h from t", t="at timestamp", time_zone=zone) for zone in ZONES
     }
-    runs = {zone: flow.stream_local(t=[ROWS, ROWS]) for zone, flow in flows.items()}
+    runs = {zone: flow.stream(t=[ROWS, ROWS]) for zone, flow in flows.items()}
     for _ in range(2):
         for zone, run in runs.items():
             _, tables = next(run)
@@ -78,9 +78,9 @@ def test_flows_in_different_zones_run_side_by_side() -> None:
 
 def test_values_and_verbs_of_tables_are_in_the_zone() -> None:
     flow = ps.Dataflow("days", time_zone="Europe/Berlin")
-    rows = flow.input("t", "at timestamp")
+    rows = flow.stream_input("t", "at timestamp")
     flow.output("days", rows.select(day=ps.functions.day("at")))
-    days = flow.run_local(t=[ROWS])["days"][0].column("day").to_pylist()
+    days = flow.run(t=[ROWS])["days"][0].column("day").to_pylist()
     assert sorted(set(days)) == sorted({at.astimezone(ZoneInfo("Europe/Berlin")).day for at in INSTANTS})
     query = "select t.at, v.a from t cross join (values (timestamp '2024-04-01 00:00:00')) v(a)"
     assert {row["a"] for row in result(query, "Europe/Berlin")} == {datetime(2024, 3, 31, 22, tzinfo=UTC)}
@@ -90,7 +90,7 @@ def test_a_query_resumes_in_the_zone_that_it_was_started_in(tmp_path: Path) -> N
     def run(zone: str | None) -> dict[date, int]:
         query = "select cast(at as date) d, count(*) n from t group by cast(at as date)"
         flow = ps.sql(query, t="at timestamp", time_zone=zone)
-        made = flow.run_local(t=[ROWS], checkpoint=tmp_path / "checkpoint")
+        made = flow.run(t=[ROWS], checkpoint=tmp_path / "checkpoint")
         return {row["d"]: row["n"] for row in made["result"][0].to_pylist()}
 
     first = run("Europe/Berlin")

@@ -29,9 +29,7 @@ def judge(scale: float, loads: int, changes: int, rows: int, workers: int) -> di
     loaded = tables.loaded(loads)
     found: dict[str, list[pa.Table]] = {name: [] for name in NAMES}
     views: dict[str, Rows] = {}
-    with flow_of(scale).open_local(
-        workers, on_result=lambda name, _, table: found[name].append(table)
-    ) as run:
+    with flow_of(scale).open(workers, on_result=lambda name, _, table: found[name].append(table)) as run:
         for epoch in range(loads + changes):
             change = loaded[epoch] if epoch < loads else tables.change(rows, suppliers=True)
             for name, table in change.items():

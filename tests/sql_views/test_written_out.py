@@ -29,13 +29,23 @@ CASES = [
     framed("frames of floats and texts", "sum(x) over (@ rows between 3 preceding and 1 following) as s, first_value(b) over (@ rows between 1 preceding and 1 following) as c, last_value(a) over (@ rows between current row and 2 following) as d, max(b) over (@ rows 1 preceding) as e"),
     framed("frames with all on a side", "sum(x) over (@ rows between unbounded preceding and 1 preceding) as s, min(b) over (@ rows between unbounded preceding and 1 following) as c, sum(x) over (@ rows between 1 following and unbounded following) as d, lag(a) over (@) as e, row_number() over (@) as n"),
     Case("equals of an order", "select k, a, sum(a) over (partition by k order by a desc) as s, count(*) over (partition by k order by a desc) as c, max(x) over (partition by k) as m, avg(x) over () as d from t",
-         "select k, a, sum(a) over (partition by k order by a desc nulls last) as s, count(*) over (partition by k order by a desc nulls last) as c, max(x) over (partition by k) as m, avg(x) over () as d from t"),
+         "select k, a, sum(a) over (partition by k order by a desc nulls last) as s, count(*) over "
+         "(partition by k order by a desc nulls last) as c, max(x) over (partition by k) as m, avg(x) over "
+         "() as d from t"),
     Case("frames by distance", "select k, a, sum(a) over (partition by k order by a range between 2 preceding and current row) as s, count(*) over (partition by k order by a range between 1 following and 3 following) as c, max(x) over (order by a range between unbounded preceding and 1 following) as m, first_value(a) over (partition by k order by a range between 1 preceding and unbounded following) as f from t",
-         "select k, a, sum(a) over (partition by k order by a nulls first range between 2 preceding and current row) as s, count(*) over (partition by k order by a nulls first range between 1 following and 3 following) as c, max(x) over (order by a nulls first range between unbounded preceding and 1 following) as m, first_value(a) over (partition by k order by a nulls first range between 1 preceding and unbounded following) as f from t"),
+         "select k, a, sum(a) over (partition by k order by a nulls first range between 2 preceding and "
+         "current row) as s, count(*) over (partition by k order by a nulls first range between 1 following "
+         "and 3 following) as c, max(x) over (order by a nulls first range between unbounded preceding and 1 "
+         "following) as m, first_value(a) over (partition by k order by a nulls first range between 1 "
+         "preceding and unbounded following) as f from t"),
     Case("frames by distance downwards", "select k, a, count(*) over (partition by b order by a desc range between 2 preceding and 1 preceding) as c, sum(a) over (order by a desc nulls first range between current row and 4 following) as s, avg(a) over (order by a desc range 1 preceding) as m from t",
-         "select k, a, count(*) over (partition by b order by a desc nulls last range between 2 preceding and 1 preceding) as c, sum(a) over (order by a desc nulls first range between current row and 4 following) as s, avg(a) over (order by a desc nulls last range 1 preceding) as m from t"),
+         "select k, a, count(*) over (partition by b order by a desc nulls last range between 2 preceding "
+         "and 1 preceding) as c, sum(a) over (order by a desc nulls first range between current row and 4 "
+         "following) as s, avg(a) over (order by a desc nulls last range 1 preceding) as m from t"),
     Case("frames by distance of time", "select k, ts, d, count(*) over (partition by k order by ts range between interval 10 minutes preceding and interval 5 minutes following) as c, count(k) over (order by d range between 1 preceding and interval 2 days following) as n from v",
-         "select k, ts, d, count(*) over (partition by k order by ts nulls first range between interval 10 minutes preceding and interval 5 minutes following) as c, count(k) over (order by d nulls first range between interval 1 day preceding and interval 2 days following) as n from v"),
+         "select k, ts, d, count(*) over (partition by k order by ts nulls first range between interval 10 "
+         "minutes preceding and interval 5 minutes following) as c, count(k) over (order by d nulls first "
+         "range between interval 1 day preceding and interval 2 days following) as n from v"),
     Case("value by more than equalities", "select k, a, (select max(u.a) from u where u.k = t.k and u.a < t.a) as m, (select count(*) from u where u.k = t.k and (t.a is null or u.a >= t.a)) as n from t"),
     Case("row by more than equalities", "select k, a, (select q.n from (select k, a, count(*) as n from u group by k, a) q where q.k = t.k and q.a is not distinct from t.a) as n from t"),
     Case("value by a text besides", "select k, b from t where a <= (select sum(u.a) + 1 from u where u.k = t.k and u.c <> t.b)"),
@@ -53,15 +63,19 @@ CASES = [
     Case("all of a union", "select k from t where a <= all (select a from u where a is not null union select k from v where k is not null)"),
     Case("escape", "select k, b like 'a!%' escape '!' as p, b like '%!_%' escape '!' as q, b not like 'a!!%' escape '!' as r, b ilike 'A#_b' escape '#' as s from t"),
     Case("ntile", "select k, a, b, ntile(3) over (partition by k order by a, b, x) as n from t",
-         "select k, a, b, ntile(3) over (partition by k order by a nulls first, b nulls first, x nulls first)::int as n from t"),
+         "select k, a, b, ntile(3) over (partition by k order by a nulls first, b nulls first, x nulls "
+         "first)::int as n from t"),
     Case("shares", "select k, a, percent_rank() over (partition by k order by a) as n, cume_dist() over (order by a desc) as m from t",
-         "select k, a, percent_rank() over (partition by k order by a nulls first) as n, cume_dist() over (order by a desc nulls last) as m from t"),
+         "select k, a, percent_rank() over (partition by k order by a nulls first) as n, cume_dist() over "
+         "(order by a desc nulls last) as m from t"),
     Case("ntile of a named window", "select k, a, b, ntile(2) over w as n, percent_rank() over w as p, count(*) over w as c from t window w as (partition by k order by a, b, x)",
-         "select k, a, b, ntile(2) over w::int as n, percent_rank() over w as p, count(*) over w as c from t window w as (partition by k order by a nulls first, b nulls first, x nulls first)"),
+         "select k, a, b, ntile(2) over w::int as n, percent_rank() over w as p, count(*) over w as c from t "
+         "window w as (partition by k order by a nulls first, b nulls first, x nulls first)"),
     Case("all of all", "select k, a from t where a >= all (select a from u where a >= all (select k from v where k < 3) and a < 10)"),
     Case("all of a group", "select k, sum(a) as s from t group by k having sum(a) > all (select a from u where a < 3)"),
     Case("months of columns", "select d + interval 1 month as m, ts - interval 2 years as y, add_months(d, -13) as z, d - interval 1 quarter as q from v",
-         "select (d + interval 1 month)::date as m, ts - interval 2 years as y, (d - interval 13 month)::date as z, (d - interval 3 month)::date as q from v"),
+         "select (d + interval 1 month)::date as m, ts - interval 2 years as y, (d - interval 13 "
+         "month)::date as z, (d - interval 3 month)::date as q from v"),
     Case("no from", "select 1 as one, 'x' as s union all select k, b from t"),
     Case("no from in a value", "select k, (select 5) as five from t where exists (select 1)"),
     Case("sum distinct", "select k, sum(distinct a) as s, avg(distinct a) as m, count(*) as n, count(distinct a) as c, sum(a) as f from t group by k having sum(distinct a) > 0 or k is null"),
@@ -112,7 +126,7 @@ def test_copies_of_a_row_with_a_value_below_zero_are_all_in_the_sum_of_their_win
         "create table t (k long, a long);"
         "select sum(a) over (partition by k) as s, sum(a) over (partition by k order by a) as r from t"
     )
-    found = flow.run_local(t=[[{"k": 1, "a": -1}, {"k": 1, "a": -1}]]).table("result")
+    found = flow.run(t=[[{"k": 1, "a": -1}, {"k": 1, "a": -1}]]).table("result")
     assert found.to_pylist() == [{"s": -2, "r": -2}, {"s": -2, "r": -2}]
 
 
@@ -124,10 +138,11 @@ def test_a_value_with_two_rows_is_an_error_as_it_runs() -> None:
     ):
         flow = ps.sql(declared("t", "u") + query)
         there = [{"k": 1, "a": 1, "b": None, "x": None, "w": 1}]
-        epochs = flow.stream_local(t=[there, []], u=rows)
+        epochs = flow.stream(t=[there, []], u=rows)
         assert next(epochs)[1]["result"].to_pylist() == [{"s": 2, "diff": 1}]
         with pytest.raises(
-            ps.PointstampError, match=r"line 3, column \d+: a subquery that stands for one value has 2 rows"
+            ps.errors.PointstampError,
+            match=r"line 3, column \d+: a subquery that stands for one value has 2 rows",
         ):
             next(epochs)
 
@@ -135,7 +150,7 @@ def test_a_value_with_two_rows_is_an_error_as_it_runs() -> None:
 def test_one_row_that_replaces_another_in_an_epoch_is_one() -> None:
     flow = ps.sql(declared("t", "u") + "select t.k, (select a from u where u.k = t.k) as s from t")
     changed = [{"k": 1, "a": 2, "c": None, "w": -1}, {"k": 1, "a": 3, "c": None, "w": 1}]
-    results = flow.run_local(
+    results = flow.run(
         t=[[], [{"k": 1, "a": 1, "b": None, "x": None, "w": 1}]],
         u=[[{"k": 1, "a": 2, "c": None, "w": 1}], changed],
         workers=2,
@@ -148,5 +163,5 @@ def test_a_parameter_that_is_a_text_or_an_integer_is_a_literal() -> None:
     given = {"day": "2024-05-02", "least": -3, "most": 2, "skipped": 1}
     flow = ps.sql(query, t="id long, day date", parameters=given)
     rows = [{"id": number, "day": date(2024, 5, number)} for number in range(1, 6)]
-    found = flow.run_local(t=[rows])["result"][0].to_pylist()
+    found = flow.run(t=[rows])["result"][0].to_pylist()
     assert sorted(row["id"] for row in found) == [3, 4]

@@ -130,7 +130,7 @@ def test_a_declared_state_goes_on_on_any_number_of_workers(
     epochs: list[tuple[list[tuple[str, str]], int | None]],
 ) -> None:
     flow = Dataflow("sessions")
-    clicks = flow.input("clicks", "user string, page string")
+    clicks = flow.stream_input("clicks", "user string, page string")
     flow.output("sessions", operator("sessions", Sessions(), clicks=clicks.exchange("user")))
     pages: dict[str, list[str]] = {}
     expected = []

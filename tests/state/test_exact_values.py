@@ -134,7 +134,7 @@ class Last:
         self.state = {"rows": saved.mapping(kind)}
         self.outputs = schema
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         for row in batch.to_pylist():
             if row["key"] in self.rows:
                 context.send([self.rows[row["key"]]])
@@ -165,18 +165,18 @@ def test_rows_by_a_key_of_any_type_go_on_on_another_number_of_workers(name: str,
     kind, keys = KEYS[name]
     given = list(epochs(kind, keys))
     flow = ps.Dataflow("last")
-    rows = flow.input("rows", given[0].schema).exchange("key")
+    rows = flow.stream_input("rows", given[0].schema).exchange("key")
     flow.output("out", ps.operator("last", Last(kind, given[0].schema), rows=rows))
     for count, workers in ((1, 2), (2, 3), (3, 1)):
-        query = flow.start_local(
+        query = flow.start(
             rows=given[:count],
             checkpoint=tmp_path / "checkpoint",
             output=tmp_path / "out",
             workers=workers,
             available_now=True,
         )
-        query.awaitTermination()
-    found = ps.read_published(str(tmp_path / "out"), "out").drop_columns(["epoch"])
+        query.await_termination()
+    found = ps.read_changes(str(tmp_path / "out"), "out").drop_columns(["epoch"])
     expected = pa.concat_tables(given[:2])
     order = [(name, "ascending") for name in ("key", "number")]
     assert found.cast(expected.schema).sort_by(order).equals(expected.sort_by(order))

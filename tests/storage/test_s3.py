@@ -58,7 +58,7 @@ def test_a_store_that_keeps_its_promise_passes_the_trial_and_nothing_is_left(s3:
 
 def test_a_store_that_lies_under_a_race_is_refused_when_a_query_starts(s3: S3) -> None:
     storage = FsspecStorage(f"s3://{BUCKET}/lies", s3.options)
-    sink = ps.ParquetSink(f"s3://{BUCKET}/out", lambda path: FsspecStorage(path, s3.options))
+    sink = ps.io.ParquetSink(f"s3://{BUCKET}/out", lambda path: FsspecStorage(path, s3.options))
     with s3.lying():
         storage.create("one", b"1")
         with pytest.raises(AlreadyStored, match="there is already an object 'one'"):
@@ -112,7 +112,7 @@ def test_a_driver_may_be_killed_before_any_request(first: int, s3: S3) -> None:
 
 def publish_numbers(s3: S3, address: str) -> list[tuple[int, int]]:
     """Many commits of two rows each; returns what readers must see."""
-    sink = ps.ParquetSink(f"{address}/output", lambda path: FsspecStorage(path, s3.options))
+    sink = ps.io.ParquetSink(f"{address}/output", lambda path: FsspecStorage(path, s3.options))
     sink = sink.for_query("q", {"numbers": pa.schema([("x", pa.int64())])})
     writer, publisher = sink.writer(0, 0), sink.publisher()
     for epoch in range(COMMITS):
@@ -122,7 +122,7 @@ def publish_numbers(s3: S3, address: str) -> list[tuple[int, int]]:
 
 
 def numbers(s3: S3, address: str) -> list[tuple[int, int]]:
-    table = ps.read_published(
+    table = ps.read_changes(
         f"{address}/output", "numbers", open_storage=lambda path: FsspecStorage(path, s3.options)
     )
     return sorted(zip(*(column.to_pylist() for column in table.columns), strict=True))
@@ -194,11 +194,11 @@ def test_files_of_a_store_are_taken_by_the_time_that_it_tells_and_in_partitions_
         ]
         if told[0] < told[1]:
             break
-    source = ps.files(f"s3://{folder}", storage_options=s3.options)
+    source = ps.io.files(f"s3://{folder}", storage_options=s3.options)
     names = [unit.name for unit in source.watch(None, available_now=True).poll()]
     assert names[0] == "b.csv"
     assert sorted(names) == ["10.csv", "9.csv", "b.csv", "day=1/a.csv"]
-    named = ps.files(f"s3://{folder}", order_by="name", pattern="*.csv", storage_options=s3.options)
+    named = ps.io.files(f"s3://{folder}", order_by="name", pattern="*.csv", storage_options=s3.options)
     assert [unit.name for unit in named.watch(None, available_now=True).poll()] == [
         "9.csv",
         "10.csv",

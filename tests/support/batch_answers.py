@@ -92,7 +92,7 @@ def judged(flow: ps.Dataflow, sql: str, fed: Fed, workers: int) -> list[pa.Table
     DuckDB is asked of what is there of each input, and of the rows of an epoch where an input is a stream.
     """
     names = list(flow.plan.named(NodeKind.INPUT))
-    results = flow.run_local({name: fed.changes[name] for name in names}, workers=workers)["result"]
+    results = flow.run({name: fed.changes[name] for name in names}, workers=workers)["result"]
     epochs = len(fed.changes[names[0]])
     so_far: list[pa.Table] = []
     engine = _engine()

@@ -35,7 +35,7 @@ def loops_lead_both_ways(patch: Patch) -> None:
         if graph.directed:
             return graph._one_way
         ends = {"src": ps.col("dst"), "dst": ps.col("src")}
-        return graph._one_way.union(graph._one_way.with_columns(name="links: back", **ends))
+        return graph._one_way.union(graph._one_way.with_columns(**ends).named("links: back"))
 
     patch.setattr(graph_module.Graph, "links", property(links))
 
@@ -107,7 +107,7 @@ def retracted_votes_count(patch: Patch) -> None:
 def numbers_of_others_are_given_again(patch: Patch) -> None:
     """A worker that resumes knows the last number of its own ids only."""
 
-    def restore(self: GiveNumbers, context: ps.Context, pieces: Mapping[str, pa.Table]) -> None:
+    def restore(self: GiveNumbers, context: ps.ports.Context, pieces: Mapping[str, pa.Table]) -> None:
         self.on_start(context)
         there = added_up(pieces["numbers"])
         numbers = there.column(NUMBER).to_pylist()

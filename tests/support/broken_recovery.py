@@ -48,9 +48,9 @@ class Windows:
 
     def __init__(self) -> None:
         self.sums: dict[int, dict[int, int]] = {}
-        self.held: dict[int, ps.Capability] = {}
+        self.held: dict[int, ps.timely.Capability] = {}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         following = context.epoch + 1
         if following not in self.held:
             self.held[following] = context.retain(at=(following,))
@@ -58,7 +58,7 @@ class Windows:
             sums = self.sums.setdefault(row["k"], {})
             sums[following] = sums.get(following, 0) + row["v"]
 
-    def on_frontier(self, context: ps.Context) -> None:
+    def on_frontier(self, context: ps.ports.Context) -> None:
         for epoch in sorted(self.held):
             if context.is_complete((epoch,)):
                 found = [(k, sums.pop(epoch)) for k, sums in sorted(self.sums.items()) if epoch in sums]
@@ -66,7 +66,7 @@ class Windows:
                 with context.session(self.held.pop(epoch)) as session:
                     session.send([{"k": k, "n": n} for k, n in found])
 
-    def on_restore(self, context: ps.Context) -> None:
+    def on_restore(self, context: ps.ports.Context) -> None:
         # What was not saved cannot be taken back; the flow itself is innocent of that.
         self.held = {capability.time[0]: capability for capability in context.regained()}
 
@@ -74,7 +74,7 @@ class Windows:
 def windows() -> ps.Dataflow:
     """A window for each key, whatever the number of workers."""
     flow = ps.Dataflow("windows")
-    numbers = flow.input("numbers", "k long, v long")
+    numbers = flow.stream_input("numbers", "k long, v long")
     flow.output("out", ps.operator("windows", Windows(), numbers=numbers.exchange("k")))
     return flow
 
@@ -101,11 +101,11 @@ class Forgetful:
         self.seen: dict[int, int] = {}
         self.arrived: dict[int, list[int]] = {}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         self.arrived.setdefault(context.epoch, []).extend(batch.column("k").to_pylist())
         context.notify_at()
 
-    def on_notify(self, context: ps.Context) -> None:
+    def on_notify(self, context: ps.ports.Context) -> None:
         keys = self.arrived.pop(context.epoch)
         for k in keys:
             self.seen[k] = self.seen.get(k, 0) + 1
@@ -115,7 +115,7 @@ class Forgetful:
 def forgetful() -> ps.Dataflow:
     """A flow that works until something crashes."""
     flow = ps.Dataflow("forgetful")
-    numbers = flow.input("numbers", "k long, v long")
+    numbers = flow.stream_input("numbers", "k long, v long")
     flow.output("out", ps.operator("tally", Forgetful(), numbers=numbers.exchange("k")))
     return flow
 

@@ -60,7 +60,7 @@ def edge_tables(changes: list[Changes], named: str = "{}") -> list[pa.Table]:
 
 def graph_input(flow: ps.Dataflow, key: str = "long", **options: Any) -> Graph:  # noqa: ANN401 - as Graph's
     """A graph whose edges come and go."""
-    return Graph(flow.input("edges", f"src {key}, dst {key}, w long").running(weight="w"), **options)
+    return Graph(flow.table("edges", f"src {key}, dst {key}, w long", weight="w"), **options)
 
 
 def edges_after(changes: list[Changes], epoch: int) -> list[Edge]:

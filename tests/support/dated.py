@@ -54,12 +54,12 @@ class Case:
     def flow(self) -> ps.Dataflow:
         """What is copied, counted over all epochs, and summed up by the column itself."""
         flow = ps.Dataflow("dated")
-        sales = flow.input("sales", f"day {self.declared}, amount long")
-        flow.output("days", sales.reduce("day", total=ps.sum("amount")))
-        flow.output("visits", flow.input("visits", "amount long"))
+        sales = flow.stream_input("sales", f"day {self.declared}, amount long")
+        flow.output("days", sales.group_by("day").agg(total=ps.sum("amount")))
+        flow.output("visits", flow.stream_input("visits", "amount long"))
         if not self.is_keyed:
             flow.output("copied", sales)
-            flow.output("counts", sales.count("amount", running=True))
+            flow.output("counts", sales.group_by("amount", running=True).count())
         return flow
 
     def expected(self) -> Outputs:

@@ -98,19 +98,21 @@ def main(folder: Path, processes: int, moment: str) -> None:
         # 0 and 1 are the generation and the flow, 2 and 3 the first tick and commit; then they are one entry.
         stop_before_the_journal_knows_of_commit_1(4)
     flow = ps.Dataflow("words")
-    flow.output("counts", flow.input("words", "word string").count("word", running=True))
-    query = flow.start_local(
-        words=ps.files(folder / "in"),
+    flow.output("counts", flow.stream_input("words", "word string").group_by("word", running=True).count())
+    query = flow.start(
+        words=ps.io.files(folder / "in"),
         checkpoint=str(folder / "c"),
-        output=StoppingSink(ps.ParquetSink(str(folder / "o")), moment),
+        output=StoppingSink(ps.io.ParquetSink(str(folder / "o")), moment),
         workers=2,
         processes=processes or None,
-        silence_seconds_max=SILENCE_SECONDS,
-        restarts=ps.RestartPolicy(restarts_max=50, pause_seconds=0.01),
+        options=ps.QueryOptions(
+            silence_seconds_max=SILENCE_SECONDS,
+            restarts=ps.RestartPolicy(restarts_max=50, pause_seconds=0.01),
+        ),
     )
     seen = -1
     try:
-        while not query.awaitTermination(LOOK_SECONDS):
+        while not query.await_termination(LOOK_SECONDS):
             if query.epoch > seen:
                 seen = query.epoch
                 say("published", seen)

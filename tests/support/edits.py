@@ -37,25 +37,25 @@ class World:
 
     def __init__(self) -> None:
         self.flow = ps.Dataflow("edited")
-        self.s = self.flow.input("a", K)
-        self.t = self.flow.input("b", K)
-        self.u = self.flow.input("c", K)
-        self.a, self.b, self.c = self.s.running(), self.t.running(), self.u.running()
-        self.events = self.s.event_time("at", lateness=3)
-        self.others = self.t.event_time("at", lateness=3)
-        self.untimed = self.flow.input("e", K)
-        self.windows = self.events.running().window("at", 4)
-        edges = self.flow.input("d", "src long, dst long, length long").running()
+        self.s = self.flow.stream_input("a", K)
+        self.t = self.flow.stream_input("b", K)
+        self.u = self.flow.stream_input("c", K)
+        self.a, self.b, self.c = self.s.to_table(), self.t.to_table(), self.u.to_table()
+        self.events = self.s.with_watermark("at", 3)
+        self.others = self.t.with_watermark("at", 3)
+        self.untimed = self.flow.stream_input("e", K)
+        self.windows = self.events.to_table().window("at", 4)
+        edges = self.flow.table("d", "src long, dst long, length long")
         self.graph = graphs.Graph(edges)
-        self.lists = self.s.map_batches(_listed, "k long, one array<long>, two array<long>", name="lists")
-        self.texts = self.s.map_batches(_texts, "k long, op string, value string, key string", name="texts")
+        self.lists = self.s.map_batches(_listed, "k long, one array<long>, two array<long>").named("lists")
+        self.texts = self.s.map_batches(_texts, "k long, op string, value string, key string").named("texts")
 
     def output(self, made: Any) -> ps.Dataflow:  # noqa: ANN401 - what a verb returns
         """The flow whose outputs are what the verb returned, and an output that reads all inputs."""
         for number, each in enumerate(made if isinstance(made, tuple) else (made,)):
             if isinstance(each, ps.Stream | ps.Table):
                 self.flow.output(f"out {number}", each)
-        self.flow.output("rest", self.s.concat(self.t, self.u, self.untimed))
+        self.flow.output("rest", self.s.union(self.t, self.u, self.untimed))
         return self.flow
 
 
@@ -99,6 +99,10 @@ def _called(target: Any, verb: str, args: tuple[Any, ...], kwargs: dict[str, Any
         return graphs.sssp(graph, 1) if graph.weight else graphs.degrees(graph)
     if verb in graphs.__all__:
         return getattr(graphs, verb)(target, *args, **kwargs)
+    if verb == "group_by":
+        return target.group_by(*args, **kwargs).agg(v=ps.sum("n"))
+    if verb.startswith("over"):
+        return target.with_columns(before=args[0].over(**kwargs))
     if verb == "loop":
         return _looped(target, target.loop(*args, **kwargs))
     return getattr(target, verb)(*args, **kwargs)
@@ -111,7 +115,7 @@ def _looped(target: Any, loop: Any) -> Any:  # noqa: ANN401 - a stream or a tabl
         return loop.leave(variable)
     with loop:
         variable = loop.variable(target.schema)
-        again = loop.enter(target).concat(variable).filter(ps.col("n") > 100)
+        again = loop.enter(target).union(variable).filter(ps.col("n") > 100)
         loop.feedback(variable, again)
         return loop.leave(again)
 
@@ -126,23 +130,24 @@ _COLUMNS = {
         "named": lambda w: given("k", "n", m=ps.col("n") + 2),
     }),
     "with_columns": Case(A, lambda w: given(m=ps.col("n") + 1), {
+        "columns": lambda w: given({"m": ps.col("n") + 2}),
         "named": lambda w: given(m=ps.col("n") - 1),
     }),
-    "rename": Case(A, lambda w: given(m="n"), {"new_to_old": lambda w: given(o="n")}),
+    "rename": Case(A, lambda w: given({"n": "m"}), {"names": lambda w: given({"n": "o"})}),
     "drop": Case(A, lambda w: given("n"), {"columns": lambda w: given("at")}),
     "filter": Case(A, lambda w: given(ps.col("n") > 10), {
         "condition": lambda w: given(ps.col("n") >= 10),
     }),
-    "explode": Case(lambda w: w.lists.running(), lambda w: given("one", position="p"), {
+    "explode": Case(lambda w: w.lists.to_table(), lambda w: given("one", position="p"), {
         "column": lambda w: given("two", position="p"),
         "outer": lambda w: given("one", position="p", outer=True),
         "position": lambda w: given("one", position="q"),
     }),
     "count": Case(A, lambda w: given("k"), {"keys": lambda w: given("at")}),
-    "reduce": Case(A, lambda w: given("k", v=ps.sum("n")), {
-        "keys": lambda w: given("at", v=ps.sum("n")),
-        "aggregates": lambda w: given("k", aggregates={"v": ps.max("n")}),
-        "named": lambda w: given("k", v=ps.sum("at")),
+    "group_by": Case(A, lambda w: given("k"), {"keys": lambda w: given("at")}),
+    "agg": Case(A, lambda w: given(v=ps.sum("n")), {
+        "aggregates": lambda w: given({"v": ps.max("n")}),
+        "named": lambda w: given(v=ps.sum("at")),
     }),
     "distinct": Case(A, lambda w: given("k", by="at"), {
         "keys": lambda w: given("n", by="at"),
@@ -154,12 +159,6 @@ _COLUMNS = {
         "by": lambda w: given(1, "k", by="n", rank="r"),
         "ties": lambda w: given(1, "k", by="at", rank="r", ties=True),
         "rank": lambda w: given(1, "k", by="at", rank="q"),
-    }),
-    "with_order": Case(A, lambda w: given("k", by="at", before=ps.lag("n")), {
-        "keys": lambda w: given("n", by="at", before=ps.lag("n")),
-        "by": lambda w: given("k", by="n", before=ps.lag("n")),
-        "functions": lambda w: given("k", by="at", functions={"before": ps.lead("n")}),
-        "named": lambda w: given("k", by="at", before=ps.lag("n", 2)),
     }),
     "window": Case(A, lambda w: given("at", 4), {
         "at": lambda w: given("n", 4),
@@ -216,37 +215,36 @@ def _of_tables(calling: Calling) -> Calling:
 
     def called(world: World) -> Given:
         (other, *rest), kwargs = calling(world)
-        return (other.running(), *rest), kwargs
+        return (other.to_table(), *rest), kwargs
 
     return called
 
 
+def _events(world: World) -> ps.Table:
+    return world.events.to_table()
+
+
 TABLES: dict[str, Case] = {
     **_COLUMNS,
-    "appended": Case(A, lambda w: given(), {}),
+    "to_stream": Case(A, lambda w: given(), {}),
     "changes": Case(A, lambda w: given(), {}),
-    "closed_sessions": Case(lambda w: w.events.running(), lambda w: given("k", at="at", gap=2), {
-        "keys": lambda w: given("n", at="at", gap=2),
-        "at": lambda w: given("k", at="at", gap=4),
-        "gap": lambda w: given("k", at="at", gap=3),
-        "start": lambda w: given("k", at="at", gap=2, start="begin"),
-        "end": lambda w: given("k", at="at", gap=2, end="stop"),
-    }),
-    "final": Case(lambda w: w.windows, lambda w: given("window_end"), {
+    "emit_on_close": Case(lambda w: w.windows, lambda w: given("window_end"), {
         "when": lambda w: given("window_start"),
     }),
-    "keep_until": Case(lambda w: w.windows, lambda w: given("window_end"), {
+    "retain_until": Case(lambda w: w.windows, lambda w: given("window_end"), {
         "when": lambda w: given("window_start"),
     }),
     "intersect": Case(A, lambda w: given(w.b), {"other": lambda w: given(w.c)}),
-    "minus": Case(A, lambda w: given(w.b), {"other": lambda w: given(w.c)}),
-    "union": Case(A, lambda w: given(w.b), {"other": lambda w: given(w.c)}),
+    "intersect_all": Case(A, lambda w: given(w.b), {"other": lambda w: given(w.c)}),
+    "except_": Case(A, lambda w: given(w.b), {"other": lambda w: given(w.c)}),
+    "except_all": Case(A, lambda w: given(w.b), {"other": lambda w: given(w.c)}),
+    "union": Case(A, lambda w: given(w.b), {"others": lambda w: given(w.c)}),
     "iterate": Case(A, lambda w: given(lambda x, y: x.union(y).distinct(), w.b, max_rounds=9), {
         "body": lambda w: given(lambda x, y: y.union(x).distinct(), w.b, max_rounds=9),
         "others": lambda w: given(lambda x, y: x.union(y).distinct(), w.c, max_rounds=9),
         "max_rounds": lambda w: given(lambda x, y: x.union(y).distinct(), w.b, max_rounds=8),
     }),
-    "join_as_of": Case(A, lambda w: given(w.b, "k", at="at"), {
+    "join_asof": Case(A, lambda w: given(w.b, "k", at="at"), {
         "other": lambda w: given(w.c, "k", at="at"),
         "on": lambda w: given(w.b, "n", at="at"),
         "at": lambda w: given(w.b, "k", at="n"),
@@ -255,9 +253,9 @@ TABLES: dict[str, Case] = {
         "tolerance": lambda w: given(w.b, "k", at="at", tolerance=1),
         "suffix": lambda w: given(w.b, "k", at="at", suffix="_2"),
     }),
-    "join_within": Case(
-        lambda w: w.events.running(),
-        lambda w: given(w.others.running(), "k", at="at", within=2),
+    "join_interval": Case(
+        lambda w: w.events.to_table(),
+        lambda w: given(w.others.to_table(), "k", at="at", within=2),
         {
             name: _of_tables(call) for name, call in _WITHIN.items()
         },
@@ -265,7 +263,7 @@ TABLES: dict[str, Case] = {
     "loop": Case(A, lambda w: given("loop", max_rounds=9), {
         "max_rounds": lambda w: given("loop", max_rounds=8),
     }),
-    "sessions": Case(lambda w: w.events.running(), lambda w: given("k", at="at", gap=2, rows=ps.count()), {
+    "session_window": Case(_events, lambda w: given("k", at="at", gap=2, rows=ps.count()), {
         **_SESSIONS,
         "while_open": lambda w: given("k", at="at", gap=2, rows=ps.count(), while_open=True),
     }),
@@ -276,10 +274,37 @@ TABLES: dict[str, Case] = {
 }  # fmt: skip
 
 
+def _changes(world: World) -> ps.Stream:
+    """A stream of which a table can be made in every way."""
+    return world.texts.select(
+        *("k", "op", "value", "key"), n=ps.col("k") * 2, w=ps.lit(1).cast("long"), e=ps.col("k") > 9
+    )
+
+
+def _over(**more: Any) -> Calling:  # noqa: ANN401 - arguments of over
+    said = {"partition_by": "k", "order_by": "at", **more}
+    return lambda w: given(ps.sum("n"), **said)
+
+
+WINDOWS: dict[str, Case] = {
+    verb: Case(target, _over(), {
+        "partition_by": _over(partition_by="n"),
+        "order_by": _over(order_by="n"),
+        "rows": _over(rows=2),
+    })
+    for verb, target in (("over", A), ("over of a stream", S))
+} | {
+    "over rows of a stream": Case(S, _over(rows=3), {
+        "partition_by": _over(rows=3, partition_by="n"),
+        "order_by": _over(rows=3, order_by="n"),
+        "rows": _over(rows=2),
+    })
+}  # fmt: skip
+
+
 STREAMS: dict[str, Case] = {
-    **{verb: _of_streams(verb) for verb in _COLUMNS if verb not in ("join", "reduce", "count")},
-    "count": _of_streams("count", running=lambda w: given("k", running=True)),
-    "reduce": _of_streams("reduce", running=lambda w: given("k", running=True, v=ps.sum("n"))),
+    **{verb: _of_streams(verb) for verb in _COLUMNS if verb not in ("join", "group_by")},
+    "group_by": _of_streams("group_by", running=lambda w: given("k", running=True)),
     "join": Case(S, lambda w: given(w.t, "k", where=ps.col("n") > ps.col("n_right")), {
         "other": lambda w: given(w.u, "k", where=ps.col("n") > ps.col("n_right")),
         "on": lambda w: given(w.t, "at", where=ps.col("n") > ps.col("n_right")),
@@ -287,26 +312,19 @@ STREAMS: dict[str, Case] = {
         "where": lambda w: given(w.t, "k", where=ps.col("n") < ps.col("n_right")),
         "suffix": lambda w: given(w.t, "k", suffix="_2"),
     }),
-    "branch": Case(S, lambda w: given(ps.col("n") > 10), {"condition": lambda w: given(ps.col("n") > 9)}),
+    "split": Case(S, lambda w: given(ps.col("n") > 10), {"condition": lambda w: given(ps.col("n") > 9)}),
     "broadcast": Case(S, lambda w: given(), {}),
-    "concat": Case(S, lambda w: given(w.t), {"others": lambda w: given(w.u)}),
-    "debezium": Case(lambda w: w.texts, lambda w: given("k long", value="value"), {
-        "schema": lambda w: given("k int", value="value"),
-        "value": lambda w: given("k long", value="key"),
-        "key": lambda w: given("k long", value="value", key="k"),
-        "order": lambda w: given("k long", value="value", key="k", order="op"),
-        "trusted": lambda w: given("k long", value="value", trusted=False),
-    }),
+    "union": Case(S, lambda w: given(w.t), {"others": lambda w: given(w.u)}),
     "delay": Case(S, lambda w: given(1), {"epochs": lambda w: given(2)}),
-    "delay_until": Case(lambda w: w.events.window("at", 4), lambda w: given("window_end"), {
+    "emit_on_close": Case(lambda w: w.events.window("at", 4), lambda w: given("window_end"), {
         "when": lambda w: given("window_start"),
     }),
-    "event_time": Case(lambda w: w.untimed, lambda w: given("at", lateness=3), {
-        "at": lambda w: given("n", lateness=3),
-        "lateness": lambda w: given("at", lateness=4),
-        "late": lambda w: given("at", lateness=3, late="drop"),
-        "late_output": lambda w: given("at", lateness=3, late_output="behind"),
-        "idle": lambda w: given("at", lateness=3, idle="1 minute"),
+    "with_watermark": Case(lambda w: w.untimed, lambda w: given("at", 3), {
+        "at": lambda w: given("n", 3),
+        "lateness": lambda w: given("at", 4),
+        "late": lambda w: given("at", 3, late="drop"),
+        "late_output": lambda w: given("at", 3, late_output="behind"),
+        "idle": lambda w: given("at", 3, idle="1 minute"),
     }),
     "exchange": Case(S, lambda w: given("k"), {
         "keys": lambda w: given("at"),
@@ -315,7 +333,7 @@ STREAMS: dict[str, Case] = {
     "inspect": Case(S, lambda w: given(lambda time, batch: None), {
         "function": lambda w: given(lambda time, batch: batch),
     }),
-    "join_within": Case(lambda w: w.events, lambda w: given(w.others, "k", at="at", within=2), _WITHIN),
+    "join_interval": Case(lambda w: w.events, lambda w: given(w.others, "k", at="at", within=2), _WITHIN),
     "lookup": Case(S, lambda w: given(w.b, "k"), {
         "table": lambda w: given(w.c, "k"),
         "on": lambda w: given(w.b, "at"),
@@ -330,23 +348,21 @@ STREAMS: dict[str, Case] = {
         "function": lambda w: given(lambda row: {**row, "n": 1}, K),
         "schema": lambda w: given(lambda row: row, "k long, at long, n double"),
     }),
-    "rolling": Case(S, lambda w: given("k", rows=2, by="at", v=ps.sum("n")), {
-        "keys": lambda w: given("n", rows=2, by="at", v=ps.sum("n")),
-        "rows": lambda w: given("k", rows=3, by="at", v=ps.sum("n")),
-        "by": lambda w: given("k", rows=2, by="n", v=ps.sum("n")),
-        "aggregates": lambda w: given("k", rows=2, by="at", aggregates={"v": ps.max("n")}),
-        "named": lambda w: given("k", rows=2, by="at", v=ps.sum("at")),
-    }),
-    "running": Case(lambda w: w.texts.select("k", "op", w=ps.lit(1).cast("long")), lambda w: given(), {
+    "to_table": Case(_changes, lambda w: given(), {
+        "key": lambda w: given(key="k"),
+        "order": lambda w: given(key="k", order="n"),
+        "deleted": lambda w: given(key="k", deleted="e"),
         "weight": lambda w: given(weight="w"),
         "operation": lambda w: given(operation="op"),
+        "snapshots": lambda w: given(snapshots=True),
+        "empty": lambda w: given(snapshots=True, empty="e"),
+        "format": lambda w: given(format="debezium", schema="k long", value="value"),
+        "schema": lambda w: given(format="debezium", schema="k int", value="value"),
+        "value": lambda w: given(format="debezium", schema="k long", value="key"),
         "trusted": lambda w: given(operation="op", trusted=True),
     }),
-    "sessions": Case(lambda w: w.events, lambda w: given("k", at="at", gap=2, rows=ps.count()), {
+    "session_window": Case(lambda w: w.events, lambda w: given("k", at="at", gap=2, rows=ps.count()), {
         **_SESSIONS, "at": lambda w: given("k", at="at", gap=5, rows=ps.count()),
-    }),
-    "states": Case(lambda w: w.s.select("k", e=ps.col("n") > 10), lambda w: given(), {
-        "empty": lambda w: given(empty="e"),
     }),
 }  # fmt: skip
 
@@ -427,6 +443,7 @@ GRAPHS: dict[str, Case] = {
 NO_EDITS = {
     "probe": "tells of progress, and sends nothing",
     "enter": "takes a loop, whose edits are those of loop",
+    "named": "gives an operator a name, which means nothing else",
 }
 OTHER_WORDS = ("GraphFrame", "AggregateMessages", "Pregel")
 """Other names for verbs that are among these."""

@@ -97,13 +97,13 @@ def rows_of(results: Any, epoch: int) -> Counter[Row]:  # noqa: ANN401 - the tab
 
 def windowed(flow: ps.Dataflow, lateness: int, **options: Any) -> ps.Table:  # noqa: ANN401 - as event_time takes
     """The rows of an input in their windows, as long as these are open."""
-    rows = flow.input("rows", TIMED).event_time("at", lateness=lateness, **options)
-    return rows.running().window("at", SIZE, slide=SLIDE).keep_until("window_end")
+    rows = flow.stream_input("rows", TIMED).with_watermark("at", lateness, **options)
+    return rows.to_table().window("at", SIZE, slide=SLIDE).retain_until("window_end")
 
 
 def counted(table: ps.Table) -> ps.Table:
     """For each key and window how many rows, and the sum of their values."""
-    return table.reduce("k", "window_start", "window_end", rows=ps.count(), total=ps.sum("n"))
+    return table.group_by("k", "window_start", "window_end").agg(rows=ps.count(), total=ps.sum("n"))
 
 
 Flow = Callable[[], ps.Dataflow]

@@ -32,9 +32,9 @@ Break = Callable[[pytest.MonkeyPatch], None]
 def corrected_flow() -> ps.Dataflow:
     """Windows and sessions that are corrected by late rows."""
     flow = ps.Dataflow("corrected")
-    rows = flow.input("rows", TIMED).running()
+    rows = flow.table("rows", TIMED)
     flow.output("windows", counted(rows.window("at", 10, slide=5)))
-    flow.output("sessions", rows.sessions("k", at="at", gap=4))
+    flow.output("sessions", rows.session_window("k", at="at", gap=4))
     return flow
 
 
@@ -43,52 +43,52 @@ def final_flow() -> ps.Dataflow:
     flow = ps.Dataflow("final")
     windows = windowed(flow, 6)
     flow.output("open", windows)
-    flow.output("final", counted(windows).final())
+    flow.output("final", counted(windows).emit_on_close())
     return flow
 
 
 def delayed_flow() -> ps.Dataflow:
     """Two streams whose rows wait for the lesser bound; of one late rows are counted."""
     flow = ps.Dataflow("delayed")
-    rows = flow.input("rows", TIMED).event_time("at", lateness=4, late="drop")
-    others = flow.input("others", TIMED).event_time("at", lateness=9)
-    both = rows.concat(others).window("at", 10).delay_until("window_end")
-    flow.output("windows", both.reduce("k", "window_end", total=ps.sum("n")))
+    rows = flow.stream_input("rows", TIMED).with_watermark("at", 4, late="drop")
+    others = flow.stream_input("others", TIMED).with_watermark("at", 9)
+    both = rows.union(others).window("at", 10).emit_on_close("window_end")
+    flow.output("windows", both.group_by("k", "window_end").agg(total=ps.sum("n")))
     return flow
 
 
 def keyed_flow() -> ps.Dataflow:
     """Windows by key that come once, with different values; and the open ones, counted and ranked."""
     flow = ps.Dataflow("keyed")
-    rows = flow.input("rows", TIMED).event_time("at", lateness=8)
-    windows = rows.running().window("at", 12).keep_until("window_end")
+    rows = flow.stream_input("rows", TIMED).with_watermark("at", 8)
+    windows = rows.to_table().window("at", 12).retain_until("window_end")
     different = {"n": ps.count_distinct("n"), "times": ps.count_distinct("at"), "rows": ps.count()}
-    by_key = windows.reduce("k", "window_end", aggregates=different)
-    flow.output("final", by_key.final("window_end"))
+    by_key = windows.group_by("k", "window_end").agg(different)
+    flow.output("final", by_key.emit_on_close("window_end"))
     flow.output("open", by_key)
-    flow.output("last", windows.top(1, "k", "window_end", by="at desc").final("window_end"))
-    flow.output("all", rows.running().reduce(values=ps.count_distinct("n"), keys=ps.count_distinct("k")))
+    flow.output("last", windows.top(1, "k", "window_end", by="at desc").emit_on_close("window_end"))
+    flow.output("all", rows.to_table().agg(values=ps.count_distinct("n"), keys=ps.count_distinct("k")))
     return flow
 
 
 def close_flow() -> ps.Dataflow:
     """Pairs of rows that are close in time, and the row that was there last."""
     flow = ps.Dataflow("close")
-    rows = flow.input("rows", TIMED).event_time("at", lateness=6)
-    others = flow.input("others", TIMED).event_time("at", lateness=12)
-    flow.output("pairs", rows.join_within(others, "k", at="at", within=(3, 7)))
-    flow.output("last", rows.running().join_as_of(others.running(), "k", at="at", tolerance=9, how="left"))
+    rows = flow.stream_input("rows", TIMED).with_watermark("at", 6)
+    others = flow.stream_input("others", TIMED).with_watermark("at", 12)
+    flow.output("pairs", rows.join_interval(others, "k", at="at", within=(3, 7)))
+    flow.output("last", rows.to_table().join_asof(others.to_table(), "k", at="at", tolerance=9, how="left"))
     return flow
 
 
 def visits_flow() -> ps.Dataflow:
     """Sessions that come once when they are over, row by row and added up; and those that are open."""
     flow = ps.Dataflow("visits")
-    rows = flow.input("rows", TIMED).event_time("at", lateness=8)
-    flow.output("closed", rows.sessions("k", at="at", gap=5))
+    rows = flow.stream_input("rows", TIMED).with_watermark("at", 8)
+    flow.output("closed", rows.session_window("k", at="at", gap=5))
     added_up = {"rows": ps.count(), "total": ps.sum("n")}
-    flow.output("visits", rows.sessions("k", at="at", gap=5, aggregates=added_up, name="visits"))
-    flow.output("open", rows.running().sessions("k", at="at", gap=5, while_open=True, name="open"))
+    flow.output("visits", rows.session_window("k", at="at", gap=5, aggregates=added_up).named("visits"))
+    flow.output("open", rows.to_table().session_window("k", at="at", gap=5, while_open=True).named("open"))
     return flow
 
 
@@ -220,9 +220,9 @@ BROKEN_EVENTS: dict[str, Break] = {
 def epochs_flow() -> ps.Dataflow:
     """Epochs that are event time: windows that come in their last epoch, once."""
     flow = ps.Dataflow("epochs")
-    rows = flow.input("rows", TIMED, epoch=ps.event_time("at", every=3, lateness=18))
-    windows = rows.window("at", 12, slide=6).delay_until("window_end")
-    flow.output("windows", windows.reduce("k", "window_start", "window_end", total=ps.sum("n")))
+    rows = flow.stream_input("rows", TIMED, epochs=ps.by_event_time("at", every=3, lateness=18))
+    windows = rows.window("at", 12, slide=6).emit_on_close("window_end")
+    flow.output("windows", windows.group_by("k", "window_start", "window_end").agg(total=ps.sum("n")))
     return flow
 
 

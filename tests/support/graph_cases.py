@@ -342,7 +342,7 @@ def story_flow(names: Sequence[str], key: str, *, directed: bool, grows: bool = 
     flow = ps.Dataflow("story")
     weight: dict[str, Any] = {} if grows else {"weight": "w"}
     edges, vertices, sources = (
-        flow.input(name, schema).running(**weight) for name, schema in schemas_of(key).items()
+        flow.table(name, schema, **weight) for name, schema in schemas_of(key).items()
     )
     edges = edges.select("src", "dst", "km")
     given = StoryInputs(

@@ -56,8 +56,8 @@ ALGORITHMS: dict[str, Callable[[graphs.Graph, list[Any]], ps.Table]] = {
 def graph_flow(names: Sequence[str], *, directed: bool = True, key: str = "long") -> ps.Dataflow:
     """A flow with an output for each algorithm, over the inputs edges and vertices, with weights."""
     flow = ps.Dataflow("graph")
-    edges = flow.input("edges", f"src {key}, dst {key}, km long, w long").running(weight="w")
-    vertices = flow.input("vertices", f"id {key}, w long").running(weight="w")
+    edges = flow.table("edges", f"src {key}, dst {key}, km long, w long", weight="w")
+    vertices = flow.table("vertices", f"id {key}, w long", weight="w")
     graph = graphs.Graph(edges, vertices, weight="km", directed=directed)
     for name in names:
         flow.output(name, ALGORITHMS[name](graph, SOURCES[key]))
@@ -100,9 +100,7 @@ def judge_history(
     names: Sequence[str], history: Sequence[Epoch], *, directed: bool, workers: int, key: str = "long"
 ) -> None:
     """AssertionError where a table is not what its oracle says after some epoch."""
-    results = graph_flow(names, directed=directed, key=key).run_local(
-        inputs_of(history, key), workers=workers
-    )
+    results = graph_flow(names, directed=directed, key=key).run(inputs_of(history, key), workers=workers)
     for epoch, whole in enumerate(wholes(history, directed=directed, key=key)):
         for name in names:
             rows = [tuple(row.values()) for row in results.table(name, as_of=epoch).to_pylist()]

@@ -45,19 +45,19 @@ def _story(key: str, seed: int) -> dict[str, Any]:
 def growing_flow() -> ps.Dataflow:
     """Components of a graph that only grows, by union-find."""
     flow = ps.Dataflow("growing")
-    flow.input("vertices", "id long, w long")
-    flow.output("wcc", graphs.wcc(graphs.Graph(flow.input("edges", "src long, dst long, km long, w long"))))
+    flow.stream_input("vertices", "id long, w long")
+    flow.output(
+        "wcc", graphs.wcc(graphs.Graph(flow.stream_input("edges", "src long, dst long, km long, w long")))
+    )
     return flow
 
 
 def program_flow() -> ps.Dataflow:
     """The least id that leads to each vertex, by a vertex program."""
     flow = ps.Dataflow("program")
-    edges = flow.input("edges", "src long, dst long, km long, w long").running(weight="w")
+    edges = flow.table("edges", "src long, dst long, km long, w long", weight="w")
     least = graphs.pregel(
-        graphs.Graph(
-            edges.select("src", "dst"), flow.input("vertices", "id long, w long").running(weight="w")
-        ),
+        graphs.Graph(edges.select("src", "dst"), flow.table("vertices", "id long, w long", weight="w")),
         start={"least": ps.col("id")},
         to_dst=ps.col("src_least"),
         aggregates={"heard": ps.min("msg")},

@@ -28,8 +28,8 @@ def stamped(_: pa.RecordBatch) -> pa.RecordBatch:
 
 def stamped_words() -> ps.Dataflow:
     flow = ps.Dataflow("words")
-    words = flow.input("words", "word string").exchange("word")
-    flow.output("counts", words.count("word", running=True))
+    words = flow.stream_input("words", "word string").exchange("word")
+    flow.output("counts", words.group_by("word", running=True).count())
     flow.output("clocks", words.map_batches(stamped, "host string, clock long"))
     return flow
 
@@ -50,16 +50,17 @@ def main(master: str, address: str, folder: Path) -> None:
     )
     spark.sparkContext.setLogLevel("OFF")
     query = stamped_words().start(
-        spark,
-        words=ps.files(folder / "in"),
+        on=spark,
+        words=ps.io.files(folder / "in"),
         checkpoint=f"{folder}/checkpoint",
         output=f"{folder}/output",
         workers=2,
-        restarts=ps.RestartPolicy(restarts_max=1_000, pause_seconds=1.0),
-        silence_seconds_max=4.0,
+        options=ps.QueryOptions(
+            restarts=ps.RestartPolicy(restarts_max=1_000, pause_seconds=1.0), silence_seconds_max=4.0
+        ),
     )
     seen, lost = -1, ""
-    while not query.awaitTermination(0.05):
+    while not query.await_termination(0.05):
         if query.epoch > seen:
             seen, lost = query.epoch, ""
             say("epoch", seen)

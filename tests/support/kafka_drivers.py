@@ -34,7 +34,7 @@ _SILENCE_SECONDS_MAX: Final = 120.0
 def doubled() -> ps.Dataflow:
     """Each number, and twice of it."""
     flow = ps.Dataflow("doubled")
-    numbers = flow.input("numbers", "n long")
+    numbers = flow.stream_input("numbers", "n long")
     flow.output("doubled", numbers.exchange("n").with_columns(twice=ps.col("n") * 2))
     return flow
 
@@ -75,8 +75,8 @@ def run(folder: Path, source: str, target: str, moment: str) -> None:
     confluent_kafka.Producer = Dying
     spec = QuerySpec(
         doubled().plan,
-        {"numbers": ps.kafka(address(), source, rows_per_tick=ROWS_PER_TICK)},
-        ps.KafkaSink(address(), target, key="n", epoch="epoch"),
+        {"numbers": ps.io.kafka(address(), source, rows_per_tick=ROWS_PER_TICK)},
+        ps.io.KafkaSink(address(), target, key="n", epoch="epoch"),
         LocalStorage(folder),
         2,
         f"query-{target}",

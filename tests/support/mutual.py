@@ -51,7 +51,7 @@ def _rights(
 def rights_flow() -> ps.Dataflow:
     """Members and viewers over inputs with weights."""
     flow = ps.Dataflow("rights")
-    tables = [flow.input(name, schema).running(weight="w") for name, schema in INPUTS.items()]
+    tables = [flow.table(name, schema, weight="w") for name, schema in INPUTS.items()]
     starts = {"members": "grp string, user string", "viewers": "item string, user string"}
     for name, table in ps.iterate(starts, _rights, *tables, max_rounds=60, name="rights").items():
         flow.output(name, table)

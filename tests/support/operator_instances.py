@@ -430,7 +430,7 @@ _OF_STREAMS: Final[Mapping[str, Any]] = {
         streams.Input,
         st.sampled_from(["clicks", "views"]),
         COLUMNS,
-        st.none() | st.just(ps.event_time("at", every="1 minute", lateness="5 minutes")),
+        st.none() | st.just(ps.by_event_time("at", every="1 minute", lateness="5 minutes")),
         st.sampled_from([None, "drop", "error"]),
     ),
     "Output": _of(streams.Output, TABLES, st.text(max_size=3)),

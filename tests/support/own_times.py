@@ -37,7 +37,7 @@ class Onward:
 class Latest(Steps):
     """Wrong: the last row to arrive wins, and no order of arrival is promised."""
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         sums = self._sums.setdefault(context.time, {})
         for row in batch.to_pylist():
             sums[row["key"]] = row["n"] + 10
@@ -47,15 +47,15 @@ class Latest(Steps):
 def pairs_flow(operator: Any = Steps) -> ps.Dataflow:  # noqa: ANN401 - any class of operators
     """Two inputs that count apart, a loop, and a variable that comes round at greater pairs until it ends."""
     flow = ps.Dataflow("pairs", times=Pairs())
-    left, right = flow.input("left", SCHEMA), flow.input("right", SCHEMA)
-    again = flow.variable(SCHEMA, ps.Summary(root=Onward(1, 0, limit=3)), "again")
-    both = left.concat(right, again)
+    left, right = flow.stream_input("left", SCHEMA), flow.stream_input("right", SCHEMA)
+    again = flow.variable(SCHEMA, ps.timely.Summary(root=Onward(1, 0, limit=3)), "again")
+    both = left.union(right, again)
     steps = ps.operator("steps", operator(), rows=both.exchange("key"))
     flow.feedback(again, steps)
     flow.output("steps", steps)
     with left.loop("down") as loop:
         more = loop.variable(SCHEMA)
-        down = ps.operator("down", Steps(), rows=loop.enter(left).concat(more).exchange("key"))
+        down = ps.operator("down", Steps(), rows=loop.enter(left).union(more).exchange("key"))
         loop.feedback(more, down)
         flow.output("down", loop.leave(down))
     return flow
@@ -72,13 +72,13 @@ def pairs_inputs() -> dict[str, Any]:
 
 def sum_flow(deepest: int = 3) -> ps.Dataflow:
     """Recursion: sum(n) = n + sum(n - 1) + sum(n - 2), with stacks as times (Abadi & Isard 2015, 3.4)."""
-    times = ps.Stacks(deepest=deepest)
+    times = ps.timely.Stacks(deepest=deepest)
 
     class Calls:
         outputs: ClassVar = {"first": "n long", "second": "n long", "answers": "n long"}
         summaries: ClassVar = {("calls", "answers"): (times.turn(),)}
 
-        def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
             _, stack = context.time[0]
             for n in batch["n"].to_pylist():
                 context.send([{"n": n}], output="answers", at=(("return", stack),))
@@ -90,12 +90,12 @@ def sum_flow(deepest: int = 3) -> ps.Dataflow:
     first = flow.variable("n long", times.push("first"), "first")
     second = flow.variable("n long", times.push("second"), "second")
     returned = flow.variable("n long", times.pop(), "returned")
-    calls = flow.input("calls", "n long").concat(first, second)
+    calls = flow.stream_input("calls", "n long").union(first, second)
     to_first, to_second, answers = ps.operator("sum", Calls(), calls=calls)
     flow.feedback(first, to_first)
     flow.feedback(second, to_second)
-    keyed = answers.concat(returned).map(lambda row: {"call": 0, **row}, "call long, n long")
-    sums = keyed.reduce("call", n=ps.sum("n")).map(lambda row: {"n": row["n"]}, "n long")
+    keyed = answers.union(returned).map(lambda row: {"call": 0, **row}, "call long, n long")
+    sums = keyed.group_by("call").agg(n=ps.sum("n")).map(lambda row: {"n": row["n"]}, "n long")
     flow.feedback(returned, sums)
     flow.output("sums", sums)
     return flow
@@ -110,7 +110,7 @@ class _Tarai:
 
     outputs: ClassVar = {**dict.fromkeys(SITES, TARAI), "answers": "value long"}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         _, stack = context.time[0]
         for row in batch.to_pylist():
             x, y, z = row["x"], row["y"], row["z"]
@@ -127,24 +127,24 @@ class _CallAgain:
     outputs: ClassVar = TARAI
 
     def __init__(self) -> None:
-        self._values: dict[ps.Time, dict[str, int]] = {}
+        self._values: dict[ps.timely.Time, dict[str, int]] = {}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         self._values.setdefault(context.time, {})[input] = batch["value"][0].as_py()
         context.notify_at()
 
-    def on_notify(self, context: ps.Context) -> None:
+    def on_notify(self, context: ps.ports.Context) -> None:
         values = self._values.pop(context.time)
         context.send([{column: values[site] for column, site in zip("xyz", SITES, strict=True)}])
 
 
 def tarai_flow() -> ps.Dataflow:
     """Takeuchi's function: t(t(x - 1, y, z), t(y - 1, z, x), t(z - 1, x, y)), a call after three returns."""
-    times = ps.Stacks(steps=(SITES, "again"))
+    times = ps.timely.Stacks(steps=(SITES, "again"))
     flow = ps.Dataflow("tarai", times=times)
     into = {site: flow.variable(TARAI, times.push(site), site) for site in (*SITES, "again")}
     back = {site: flow.variable("value long", times.pop(site), f"ret {site}") for site in (*SITES, "again")}
-    calls = flow.input("calls", TARAI).concat(*into.values()).exchange("y")
+    calls = flow.stream_input("calls", TARAI).union(*into.values()).exchange("y")
     *called, answers = ps.operator("tarai", _Tarai(), calls=calls)
     for site, stream in zip(SITES, called, strict=True):
         flow.feedback(into[site], stream)
@@ -156,7 +156,7 @@ def tarai_flow() -> ps.Dataflow:
     first, second, third = (keyed[site] for site in SITES)
     flow.feedback(into["again"], ps.operator("again", _CallAgain(), first=first, second=second, third=third))
     ended = keyed["again"].map(lambda row: {"value": row["value"]}, "value long")
-    values = answers.concat(ended)
+    values = answers.union(ended)
     for stream in back.values():
         flow.feedback(stream, values)
     flow.output("values", values)

@@ -468,7 +468,7 @@ def run(
 ) -> dict[str, list[Rows]]:
     """Return the rows of each output after each epoch."""
     flow = ps.Dataflow("plan")
-    streams = {name: flow.input(name, schema) for name, schema in SCHEMAS.items() if name != "k"}
+    streams = {name: flow.stream_input(name, schema) for name, schema in SCHEMAS.items() if name != "k"}
     keyed = flow.table("k", K, key="k", deleted="gone")
 
     def read(each: Scan) -> ps.Table:
@@ -478,7 +478,7 @@ def run(
         if each.columns is not None:
             marker = [] if each.marker is None else [each.marker]
             stream = stream.select(*each.schema.names, *marker)
-        return stream.running(weight=each.marker) if each.kind == "weights" else stream.running()
+        return stream.to_table(weight=each.marker) if each.kind == "weights" else stream.to_table()
 
     lowering = Lowering(list(outputs.values()), read)
     for name, operator in outputs.items():
@@ -490,7 +490,7 @@ def run(
         ]
         for name, schema in SCHEMAS.items()
     }
-    results = flow.run_local(inputs)
+    results = flow.run(inputs)
     made: dict[str, list[Rows]] = {}
     for name, operator in outputs.items():
         total: Rows = Counter()

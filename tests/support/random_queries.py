@@ -22,7 +22,7 @@ LEAVES = (
     Query("left", lambda a, b: a.select("k", n=ps.col("k") % 2), "select k, k % 2 as n from a"),
     Query(
         "sum of floats",
-        lambda a, b: a.filter(~functions.is_nan("v")).reduce("k", n=ps.sum("v"))
+        lambda a, b: a.filter(~functions.is_nan("v")).group_by("k").agg(n=ps.sum("v"))
         .select("k", n=ps.when(ps.col("n") > 1, 1).otherwise(0).cast("long")),
         "select k, case when sum(v) > 1 then 1 else 0 end::bigint as n from a "
         "where not coalesce(isnan(v), false) group by k",
@@ -37,14 +37,17 @@ UNARY: dict[str, tuple[Unary, str]] = {
     "distinct": (lambda q: q.distinct(), "select distinct k, n from ({q})"),
     "filter": (lambda q: q.filter(ps.col("n") >= 0), "select * from ({q}) where n >= 0"),
     "shift": (lambda q: q.select(k=ps.col("k") + 1, n=ps.col("n")), "select k + 1 as k, n from ({q})"),
-    "count": (lambda q: q.reduce("k", n=ps.count()), "select k, count(*) as n from ({q}) group by k"),
+    "count": (lambda q: q.group_by("k").agg(n=ps.count()), "select k, count(*) as n from ({q}) group by k"),
     "count of values": (
-        lambda q: q.reduce("k", n=ps.count("n")),
+        lambda q: q.group_by("k").agg(n=ps.count("n")),
         "select k, count(n) as n from ({q}) group by k",
     ),
-    "min": (lambda q: q.reduce("k", n=ps.min("n")), "select k, min(n) as n from ({q}) group by k"),
-    "max": (lambda q: q.reduce("k", n=ps.max("n")), "select k, max(n) as n from ({q}) group by k"),
-    "sum": (lambda q: q.reduce("k", n=ps.sum("n")), "select k, sum(n)::bigint as n from ({q}) group by k"),
+    "min": (lambda q: q.group_by("k").agg(n=ps.min("n")), "select k, min(n) as n from ({q}) group by k"),
+    "max": (lambda q: q.group_by("k").agg(n=ps.max("n")), "select k, max(n) as n from ({q}) group by k"),
+    "sum": (
+        lambda q: q.group_by("k").agg(n=ps.sum("n")),
+        "select k, sum(n)::bigint as n from ({q}) group by k",
+    ),
     "one of each": (
         lambda q: q.distinct("k"),
         "select k, n from ({q}) qualify row_number() over (partition by k order by n nulls first) = 1",
@@ -87,7 +90,7 @@ def _outer(how: Any, *, is_bounded: bool = False) -> tuple[Binary, str]:  # noqa
     def make(q: ps.Table, p: ps.Table) -> ps.Table:
         where = ps.col("n") < ps.col("m") if is_bounded else None
         ours, theirs = functions.coalesce(ps.col("n"), -7), functions.coalesce(ps.col("m"), -7)
-        return q.join(p.rename(m="n"), "k", how=how, where=where).select("k", n=ours * 100 + theirs)
+        return q.join(p.rename({"n": "m"}), "k", how=how, where=where).select("k", n=ours * 100 + theirs)
 
     select = "select coalesce(q.k, p.k) as k, coalesce(q.n, -7) * 100 + coalesce(p.n, -7) as n from ({q}) q "
     return make, f"{select} {how} join ({{p}}) p on q.k = p.k" + (" and q.n < p.n" if is_bounded else "")
@@ -97,7 +100,7 @@ def _as_of(direction: Any, how: Any) -> tuple[Binary, str]:  # noqa: ANN401 - wo
     """A join with the row that is nearest by n; one without a partner shows as -7 in place of null."""
 
     def make(q: ps.Table, p: ps.Table) -> ps.Table:
-        met = q.join_as_of(p, "k", at="n", direction=direction, how=how)
+        met = q.join_asof(p, "k", at="n", direction=direction, how=how)
         ours, theirs = functions.coalesce(ps.col("n"), -7), functions.coalesce(ps.col("n_right"), -7)
         return met.select("k", n=ours * 100 + theirs)
 
@@ -109,7 +112,7 @@ def _as_of(direction: Any, how: Any) -> tuple[Binary, str]:  # noqa: ANN401 - wo
 # What is asked of two trees q and p.
 BINARY: dict[str, tuple[Binary, str]] = {
     "union": (lambda q, p: q.union(p), "({q}) union all ({p})"),
-    "minus": (lambda q, p: q.minus(p), "({q}) except ({p})"),
+    "minus": (lambda q, p: q.except_(p), "({q}) except ({p})"),
     "intersect": (lambda q, p: q.intersect(p), "({q}) intersect ({p})"),
     "join": (
         lambda q, p: q.join(p, "k").select("k", n=ps.col("n") + ps.col("n_right")),
@@ -120,7 +123,7 @@ BINARY: dict[str, tuple[Binary, str]] = {
         "select q.k, p.n as n from ({q}) q join ({p}) p on q.k = p.k and q.n < p.n",
     ),
     "join of two columns": (
-        lambda q, p: q.join(p.rename(m="n"), {"k": "k", "n": "m"}),
+        lambda q, p: q.join(p.rename({"n": "m"}), {"k": "k", "n": "m"}),
         "select q.k, q.n from ({q}) q join ({p}) p on q.k = p.k and q.n = p.n",
     ),
     **{how: _outer(how) for how in ("left", "right", "full")},

@@ -29,16 +29,16 @@ class Windows:
 
     def __init__(self) -> None:
         self.open: dict[int, list[tuple[int, int]]] = {}
-        self.held: dict[int, ps.Capability] = {}
+        self.held: dict[int, ps.timely.Capability] = {}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         following = context.epoch + 1
         if following not in self.held:
             self.held[following] = context.retain(at=(following,))
         for row in batch.to_pylist():
             self.open.setdefault(row["k"], []).append((context.epoch, row["v"]))
 
-    def on_frontier(self, context: ps.Context) -> None:
+    def on_frontier(self, context: ps.ports.Context) -> None:
         for epoch in sorted(self.held):
             if context.is_complete((epoch,)):
                 begun = {k: rows for k, rows in self.open.items() if any(at == epoch - 1 for at, _ in rows)}
@@ -51,7 +51,7 @@ class Windows:
                 }
                 self.open = {k: rows_of_k for k, rows_of_k in kept.items() if rows_of_k}
 
-    def on_restore(self, context: ps.Context) -> None:
+    def on_restore(self, context: ps.ports.Context) -> None:
         self.held = {capability.time[0]: capability for capability in context.regained()}
 
 
@@ -64,13 +64,13 @@ class Reminders:
     def __init__(self) -> None:
         self.due: dict[int, list[tuple[int, int]]] = {}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         at = context.epoch + 2
         context.notify_at((at,))
         for row in batch.to_pylist():
             self.due.setdefault(row["k"], []).append((at, row["v"]))
 
-    def on_notify(self, context: ps.Context) -> None:
+    def on_notify(self, context: ps.ports.Context) -> None:
         now = context.epoch
         rows = [{"k": k, "n": n} for k, due in sorted(self.due.items()) for at, n in sorted(due) if at == now]
         left = {k: [(at, n) for at, n in due if at != now] for k, due in self.due.items()}
@@ -92,7 +92,7 @@ class Join:
         self.left: dict[int, list[tuple[int, int]]] = {}
         self.right: dict[int, list[tuple[int, int]]] = {}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         mine, theirs = (self.left, self.right) if input == "a" else (self.right, self.left)
         now = context.epoch
         for row in batch.to_pylist():
@@ -112,14 +112,14 @@ class Judge:
     def __init__(self) -> None:
         self.seen: dict[int, int] = {}
         self.came: dict[int, list[int]] = {}
-        self.held: dict[int, ps.Capability] = {}
+        self.held: dict[int, ps.timely.Capability] = {}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         if context.epoch not in self.held:
             self.held[context.epoch] = context.retain()
         self.came.setdefault(context.epoch, []).extend(batch.column("k").to_pylist())
 
-    def on_frontier(self, context: ps.Context) -> None:
+    def on_frontier(self, context: ps.ports.Context) -> None:
         for epoch in sorted(self.held):
             if context.is_complete((epoch,)):
                 keys = self.came.pop(epoch)
@@ -131,17 +131,17 @@ class Judge:
 
 def delayed() -> ps.Dataflow:
     flow = ps.Dataflow("delayed")
-    numbers = flow.input("numbers", "k long, v long")
-    flow.output("counts", numbers.delay(2).count("k", running=True))
+    numbers = flow.stream_input("numbers", "k long, v long")
+    flow.output("counts", numbers.delay(2).group_by("k", running=True).count())
     return flow
 
 
 def carried() -> ps.Dataflow:
     """Sums that go round through the epochs, half as much each time, and are nowhere else."""
     flow = ps.Dataflow("carried")
-    numbers = flow.input("numbers", "k long, v long")
-    before = flow.variable("k long, v long", ps.delay(1))
-    sums = numbers.concat(before).reduce("k", v=ps.sum("v"))
+    numbers = flow.stream_input("numbers", "k long, v long")
+    before = flow.variable("k long, v long", ps.timely.delay(1))
+    sums = numbers.union(before).group_by("k").agg(v=ps.sum("v"))
     halves = sums.map(_half, "k long, v long").filter(
         lambda batch: [v > 0 for v in batch.column("v").to_pylist()]
     )
@@ -153,7 +153,7 @@ def carried() -> ps.Dataflow:
 def _with(logic: type, name: str) -> Callable[[], ps.Dataflow]:
     def made() -> ps.Dataflow:
         flow = ps.Dataflow(name)
-        numbers = flow.input("numbers", "k long, v long")
+        numbers = flow.stream_input("numbers", "k long, v long")
         flow.output("out", ps.operator(name, logic(), numbers=numbers.exchange("k")))
         return flow
 
@@ -162,14 +162,14 @@ def _with(logic: type, name: str) -> Callable[[], ps.Dataflow]:
 
 def components() -> ps.Dataflow:
     flow = ps.Dataflow("components")
-    numbers = flow.input("numbers", "k long, v long")
+    numbers = flow.stream_input("numbers", "k long, v long")
     flow.output("labels", connected_components(numbers, src="k", dst="v"))
     return flow
 
 
 def joined() -> ps.Dataflow:
     flow = ps.Dataflow("joined")
-    a, b = flow.input("numbers", "k long, v long"), flow.input("others", "k long, v long")
+    a, b = flow.stream_input("numbers", "k long, v long"), flow.stream_input("others", "k long, v long")
     flow.output("pairs", ps.operator("join", Join(), a=a.exchange("k"), b=b.exchange("k")))
     return flow
 
@@ -177,25 +177,25 @@ def joined() -> ps.Dataflow:
 def uneven() -> ps.Dataflow:
     """One output is ready at once; the other comes out of a loop that takes many rounds."""
     flow = ps.Dataflow("uneven")
-    numbers = flow.input("numbers", "k long, v long")
+    numbers = flow.stream_input("numbers", "k long, v long")
     flow.output("fast", numbers.filter(lambda batch: [True] * batch.num_rows))
     with numbers.loop("slow") as loop:
         going = loop.variable("k long, v long", "going")
-        down = loop.enter(numbers).concat(going).map(_down, "k long, v long")
-        more, done = down.branch(lambda batch: [v > 0 for v in batch.column("v").to_pylist()])
+        down = loop.enter(numbers).union(going).map(_down, "k long, v long")
+        more, done = down.split(lambda batch: [v > 0 for v in batch.column("v").to_pylist()])
         loop.feedback(going, more.exchange("v"))
         slow = loop.leave(done)
-    flow.output("slow", slow.count("k", running=True))
+    flow.output("slow", slow.group_by("k", running=True).count())
     return flow
 
 
 def walked() -> ps.Dataflow:
     """A running reduction in a loop: a later epoch begins where an earlier one gets to in its rounds."""
     flow = ps.Dataflow("walked")
-    numbers = flow.input("numbers", "k long, v long")
+    numbers = flow.stream_input("numbers", "k long, v long")
     with numbers.loop("walk") as loop:
         going = loop.variable("k long, v long", "going")
-        least = loop.enter(numbers).concat(going).reduce("k", v=ps.min("v"), running=True)
+        least = loop.enter(numbers).union(going).group_by("k", running=True).agg(v=ps.min("v"))
         loop.feedback(going, least.flat_map(_onward, "k long, v long"))
         flow.output("least", loop.leave(least))
     return flow
@@ -215,7 +215,7 @@ def _half(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def running() -> ps.Dataflow:
     flow = ps.Dataflow("running")
-    flow.output("counts", flow.input("numbers", "k long, v long").count("k", running=True))
+    flow.output("counts", flow.stream_input("numbers", "k long, v long").group_by("k", running=True).count())
     return flow
 
 
@@ -258,7 +258,7 @@ def rows_of(flow: ps.Dataflow, epochs: int, seed: int) -> list[Rows]:
 def expected(flow: ps.Dataflow, data: Sequence[Rows], *, to_the_end: bool = False) -> Published:
     """What comes out by epoch when nothing goes wrong, of the epochs that have input, or of all."""
     inputs = {name: [each[name] for each in data] for name in data[0]}
-    results = flow.run_local(inputs)
+    results = flow.run(inputs)
     return by_epoch(
         (name, epoch, table)
         for name in flow.plan.output_schemas()

@@ -19,14 +19,16 @@ import pointstamp as ps
 def halving() -> ps.Dataflow:
     """A flow with a loop: numbers are halved until they are 0, and counted by their rounds."""
     flow = ps.Dataflow("halving")
-    numbers = flow.input("numbers", "start long, x long, rounds long")
+    numbers = flow.stream_input("numbers", "start long, x long, rounds long")
     with numbers.loop("until 0") as loop:
         again = loop.variable("start long, x long, rounds long")
-        done, going = loop.enter(numbers).concat(again).exchange("start").branch(pc.field("x") == 0)
-        loop.feedback(again, going.map_batches(halved, name="halve"))
+        done, going = loop.enter(numbers).union(again).exchange("start").split(pc.field("x") == 0)
+        loop.feedback(again, going.map_batches(halved).named("halve"))
         left = loop.leave(done)
-    flow.output("lengths", left.count("rounds", running=True))
-    flow.output("starts", left.running().reduce("rounds", starts=ps.count_distinct("start"), name="distinct"))
+    flow.output("lengths", left.group_by("rounds", running=True).count())
+    flow.output(
+        "starts", left.to_table().group_by("rounds").agg(starts=ps.count_distinct("start")).named("distinct")
+    )
     return flow
 
 
@@ -38,8 +40,8 @@ def halved(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def halving_query(folder: Path, workers: int = 1, processes: int | None = None) -> ps.Query:
     """That flow at work on the files that arrive in the folder, with its checkpoint and output there."""
-    return halving().start_local(
-        numbers=ps.files(str(folder / "in")),
+    return halving().start(
+        numbers=ps.io.files(str(folder / "in")),
         checkpoint=folder / "checkpoint",
         output=folder / "out",
         workers=workers,
@@ -75,7 +77,7 @@ class Keeps:
 
 
 flow = ps.Dataflow("keeping")
-flow.output("out", ps.operator("keeps", Keeps(), rows=flow.input("rows", "n long")))
+flow.output("out", ps.operator("keeps", Keeps(), rows=flow.stream_input("rows", "n long")))
 inputs = {"rows": [[{"n": 1}, {"n": 2}]]}
 """
 """A file with a flow that holds a capability for ever."""
@@ -176,7 +178,7 @@ def main(folder: Path) -> None:
     with query.dashboard() as dashboard:
         sys.stdout.write(f"{dashboard.address}\n")
         sys.stdout.flush()
-        while query.isActive:
+        while query.is_active:
             time.sleep(0.1)
 
 

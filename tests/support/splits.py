@@ -79,18 +79,18 @@ def table_from_files(
     """
     inbox = folder / "in"
     inbox.mkdir(parents=True)
-    source = ps.files(inbox, format, units_per_tick=split.files_per_epoch, **options)  # type: ignore[arg-type]
+    source = ps.io.files(inbox, format, units_per_tick=split.files_per_epoch, **options)  # type: ignore[arg-type]
     for number, places in enumerate(split.files):
         path = inbox / f"part-{split.names[number]}.{format}"
         write_rows([rows[place] for place in places], schema, path, format)
         at = _START_NS + number * _SECOND_NS * has_times
         os.utime(path, ns=(at, at))
         if number in split.stops or number == len(split.files) - 1:
-            query = make_flow().start_local(
+            query = make_flow().start(
                 {name: source}, checkpoint=folder / "c", output=folder / "o", available_now=True
             )
-            query.awaitTermination()
-    return added_up(ps.read_published(str(folder / "o"), output or _only_output(make_flow())))
+            query.await_termination()
+    return added_up(ps.read_changes(str(folder / "o"), output or _only_output(make_flow())))
 
 
 def table_from_epochs(
@@ -101,12 +101,12 @@ def table_from_epochs(
     split: Split,
     *,
     output: str | None = None,
-    **options: Any,  # noqa: ANN401 - of run_local
+    **options: Any,  # noqa: ANN401 - of run
 ) -> Added:
     """What a flow emits of rows in memory, each file of the split one epoch."""
     flow = make_flow()
     epochs = [pa.Table.from_pylist([dict(rows[place]) for place in places], schema) for places in split.files]
-    results = flow.run_local({name: epochs}, **options)
+    results = flow.run({name: epochs}, **options)
     return added_up(results[output or _only_output(flow)].table())
 
 

@@ -94,8 +94,8 @@ def words_of(epoch: int) -> list[dict[str, str]]:
 def count(address: str, epochs: int) -> None:
     """To the end of all epochs."""
     flow = ps.Dataflow("words")
-    flow.output("counts", flow.input("words", "word string").running().count("word"))
-    query = flow.start_local(
+    flow.output("counts", flow.table("words", "word string").count("word"))
+    query = flow.start(
         words=[words_of(epoch) for epoch in range(epochs)],
         checkpoint=f"{address}/checkpoint",
         output=f"{address}/output",
@@ -103,7 +103,7 @@ def count(address: str, epochs: int) -> None:
     )
     say("started")
     seen = -1
-    while not (is_over := query.awaitTermination(0.01)) or query.epoch > seen:
+    while not (is_over := query.await_termination(0.01)) or query.epoch > seen:
         if query.epoch > seen:
             seen = query.epoch
             say("published", seen)
@@ -115,8 +115,8 @@ def count(address: str, epochs: int) -> None:
 
 def compact(address: str, _: int) -> None:
     """All at once, as the command of the same name does; files that were replaced go at once."""
-    policy = ps.CompactionPolicy(files=2, keep_seconds=0)
-    done = ps.compact(f"{address}/output", policy)
+    policy = ps.io.CompactionPolicy(files=2, keep_seconds=0)
+    done = ps.io.compact(f"{address}/output", policy)
     say("merged", done.files_before, done.files_after)
     say("ended", MortalFiles._moments)
 

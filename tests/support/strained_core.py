@@ -45,7 +45,7 @@ class Careless:
         self.fails_in = fails_in
         self.kept: list[Any] = []
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Keep a capability in a cycle that only the collector finds, and continue."""
         held = [context.retain()]
         held.append(held)  # type: ignore[arg-type]
@@ -56,7 +56,7 @@ class Careless:
         if context.time[1] < 3:
             context.send(batch)
 
-    def on_notify(self, context: ps.Context) -> None:
+    def on_notify(self, context: ps.ports.Context) -> None:
         """Lose what was kept."""
         self.kept = []
 
@@ -64,10 +64,10 @@ class Careless:
 def flow(fails_in: int) -> ps.Dataflow:
     """A loop around the careless operator."""
     made = ps.Dataflow("careless")
-    rows = made.input("in", "key long")
+    rows = made.stream_input("in", "key long")
     with rows.loop("loop") as loop:
         variable = loop.variable("key long")
-        circling = ps.operator("careless", Careless(fails_in), rows=loop.enter(rows).concat(variable))
+        circling = ps.operator("careless", Careless(fails_in), rows=loop.enter(rows).union(variable))
         loop.feedback(variable, circling)
         left = loop.leave(circling)
     made.output("out", left)

@@ -43,13 +43,15 @@ def put(folder: Path, name: str, columns: Mapping[str, Sequence[Any]]) -> None:
 def words_flow(*names: str) -> ps.Dataflow:
     """How often has each word come until each epoch, over all inputs together?"""
     flow = ps.Dataflow("words")
-    first, *others = [flow.input(name, "word string") for name in names]
-    flow.output("counts", first.concat(*others).count("word", running=True) if others else _counted(first))
+    first, *others = [flow.stream_input(name, "word string") for name in names]
+    flow.output(
+        "counts", first.union(*others).group_by("word", running=True).count() if others else _counted(first)
+    )
     return flow
 
 
 def _counted(stream: ps.Stream) -> ps.Stream:
-    return stream.count("word", running=True)
+    return stream.group_by("word", running=True).count()
 
 
 def components_flow() -> ps.Dataflow:
@@ -57,14 +59,14 @@ def components_flow() -> ps.Dataflow:
     from pointstamp.graphs import connected_components
 
     flow = ps.Dataflow("components")
-    flow.output("components", connected_components(flow.input("edges", "src long, dst long")))
+    flow.output("components", connected_components(flow.stream_input("edges", "src long, dst long")))
     return flow
 
 
 def published_by_epoch(path: Path | str, output: str) -> dict[int, Rows]:
     """What readers see: the rows of each epoch, sorted; nothing where nothing is published."""
     try:
-        table = ps.read_published(str(path), output)
+        table = ps.read_changes(str(path), output)
     except FlowError:
         return {}
     found: dict[int, Rows] = {}

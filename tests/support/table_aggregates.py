@@ -46,9 +46,9 @@ class Asked:
 def judge_sales(asked: Asked, epochs: Epochs, workers: int = 1) -> None:
     """AssertionError where what was emitted does not add up to DuckDB's answer after some epoch."""
     flow = ps.Dataflow("law")
-    made = asked.make(flow.input("a", SALES).running(weight="w"))
+    made = asked.make(flow.table("a", SALES, weight="w"))
     flow.output("result", made)
-    results = flow.run_local(a=[table_of(rows, SALES) for rows in epochs], workers=workers)["result"]
+    results = flow.run(a=[table_of(rows, SALES) for rows in epochs], workers=workers)["result"]
     total: Counter[Row] = Counter()
     for epoch in range(len(epochs)):
         for row in results[epoch].to_pylist() if epoch in results else []:

@@ -44,8 +44,8 @@ def extremes(rows: list[Row]) -> list[Row]:
 
 
 def _extremes(rows: ps.Table) -> ps.Table:
-    return rows.reduce(
-        "k", rows=ps.count(), most=ps.max("n"), least=ps.min("s"), total=ps.sum("n"), last=ps.max("s")
+    return rows.group_by("k").agg(
+        rows=ps.count(), most=ps.max("n"), least=ps.min("s"), total=ps.sum("n"), last=ps.max("s")
     )
 
 
@@ -74,8 +74,7 @@ def chosen(rows: list[Row]) -> list[Row]:
 
 def _chosen(rows: ps.Table) -> ps.Table:
     is_positive = ps.col("n") > 0
-    return rows.reduce(
-        "k",
+    return rows.group_by("k").agg(
         most=ps.max_by("s", "n"),
         least=ps.min_by("s", "n"),
         first=ps.first("s", by="n"),
@@ -113,11 +112,11 @@ def judge(query: str, seed: int, count: int = 120, workers: int = 2) -> None:
         after.append(list(there))
     flow = ps.Dataflow("ends")
     make, by_hand = QUERIES[query]
-    flow.output("out", make(flow.input("rows", SCHEMA).running(weight="w")))
+    flow.output("out", make(flow.table("rows", SCHEMA, weight="w")))
     batches = [
         pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in e], SCHEMA) for e in epochs
     ]
-    results = flow.run_local(rows=batches, workers=workers)["out"]
+    results = flow.run(rows=batches, workers=workers)["out"]
     sent: Counter[Row] = Counter()
     for epoch, left in enumerate(after):
         for row in results[epoch].to_pylist() if epoch in results else []:

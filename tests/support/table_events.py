@@ -29,8 +29,8 @@ EVENT_ROWS: st.SearchStrategy[Row] = st.tuples(
 def judge_events(make: Callable[[ps.Table], ps.Table], sql: str, epochs: Epochs, workers: int) -> None:
     """AssertionError where a query over events does not add up to DuckDB's answer after some epoch."""
     flow = ps.Dataflow("events")
-    flow.output("result", make(flow.input("a", EVENTS).running(weight="w")))
-    results = flow.run_local(a=[table_of(rows, EVENTS) for rows in epochs], workers=workers)
+    flow.output("result", make(flow.table("a", EVENTS, weight="w")))
+    results = flow.run(a=[table_of(rows, EVENTS) for rows in epochs], workers=workers)
     for epoch, total in enumerate(put_out(results["result"], len(epochs))):
         ENGINE.register("a", table_of([(*row, 1) for row in accumulated(epochs[: epoch + 1])], EVENTS))
         assert total == Counter(map(canonical, ENGINE.execute(sql).fetchall())), f"epoch {epoch}"

@@ -50,7 +50,7 @@ def parts(starts: ps.Table, edges: ps.Table) -> ps.Table:
     nodes = edges.select(node=ps.col("src")).union(edges.select(node=ps.col("dst"))).distinct()
 
     def shrink(x: ps.Table, roots: ps.Table, edges: ps.Table) -> ps.Table:
-        within = edges.join(x.rename(src="node"), "src").join(x.rename(dst="node"), "dst")
+        within = edges.join(x.rename({"node": "src"}), "src").join(x.rename({"node": "dst"}), "dst")
         begun = roots.join(x, "node", how="semi")
         found = begun.iterate(
             lambda y, begun, within: (
@@ -60,7 +60,7 @@ def parts(starts: ps.Table, edges: ps.Table) -> ps.Table:
             within,
             max_rounds=ROUNDS_MAX,
         )
-        inner = within.join(found.rename(src="node"), "src", how="semi")
+        inner = within.join(found.rename({"node": "src"}), "src", how="semi")
         return found.join(inner.select(node=ps.col("dst")).distinct(), "node", how="semi")
 
     return nodes.iterate(shrink, starts.distinct(), edges, max_rounds=ROUNDS_MAX)  # fmt: skip
@@ -110,15 +110,15 @@ LOOPS: dict[str, tuple[Callable[[ps.Table, ps.Table], ps.Table], Callable[..., C
 def loop_flow(name: str) -> ps.Dataflow:
     """A flow with the output "nodes" over the inputs edges and starts, with weights."""
     flow = ps.Dataflow(name)
-    edges = flow.input("edges", EDGES).running(weight="w")
-    starts = flow.input("starts", STARTS).running(weight="w")
+    edges = flow.table("edges", EDGES, weight="w")
+    starts = flow.table("starts", STARTS, weight="w")
     flow.output("nodes", LOOPS[name][0](starts, edges))
     return flow
 
 
 def judge_loop(name: str, edges: Epochs, starts: Epochs, workers: int) -> None:
     """AssertionError where a loop does not add up to what brute force finds after some epoch."""
-    results = loop_flow(name).run_local(
+    results = loop_flow(name).run(
         edges=[table_of(rows, EDGES) for rows in edges],
         starts=[table_of(rows, STARTS) for rows in starts],
         workers=workers,

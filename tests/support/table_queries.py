@@ -118,9 +118,9 @@ def judge(
     flow = ps.Dataflow("law")
     if memory_per_worker is not None:
         flow.spill_beyond(memory_per_worker)
-    a, b = (flow.input(name, schema).running(weight="w") for name, schema in (("a", LEFT), ("b", RIGHT)))
+    a, b = (flow.table(name, schema, weight="w") for name, schema in (("a", LEFT), ("b", RIGHT)))
     flow.output("result", query.make(a, b))
-    results = flow.run_local(
+    results = flow.run(
         a=[table_of(rows, LEFT) for rows in left],
         b=[table_of(rows, RIGHT) for rows in right],
         workers=workers,

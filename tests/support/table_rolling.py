@@ -10,11 +10,14 @@ from support.table_queries import Row, canonical
 def judge_rolling(epochs: Sequence[Sequence[Row]], last: int, workers: int) -> None:
     """AssertionError where a row of (k, n) is not sent once with the sum and the list of the last rows."""
     flow = ps.Dataflow("rolling")
-    numbers = flow.input("x", "k long, n long")
-    made = numbers.rolling("k", rows=last, by="n desc", total=ps.sum("n"), all=ps.collect_list("n"))
+    numbers = flow.stream_input("x", "k long, n long")
+    made = numbers.with_columns(
+        total=ps.sum("n").over(partition_by="k", order_by="n desc", rows=last),
+        all=ps.collect_list("n").over(partition_by="k", order_by="n desc", rows=last),
+    )
     flow.output("out", made)
     given = [[{"k": k, "n": n} for k, n in rows] for rows in epochs]
-    found = flow.run_local(x=given, workers=workers)["out"]
+    found = flow.run(x=given, workers=workers)["out"]
     kept: dict[object, list[int | None]] = {}
     for epoch, rows in enumerate(epochs):
         wanted: Counter[Row] = Counter()

@@ -38,7 +38,7 @@ Changes = list[list[Row]]
 class Stamp:
     """Sends rows with the rounds of their time."""
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         rounds = [pa.array(np.full(batch.num_rows, each)) for each in context.time[1:]]
         context.send(pa.RecordBatch.from_arrays([*batch.columns, *rounds], schema=context.schema()))
 
@@ -78,17 +78,17 @@ def placed_rows(rows: Counter[Row]) -> Counter[Row]:
 Maker = Callable[[ps.Table], ps.Table]
 QUERIES: dict[str, tuple[Maker, Callable[[Counter[Row]], Counter[Row]]]] = {
     "distinct": (lambda t: t.distinct(), lambda rows: Counter(dict.fromkeys(rows, 1))),
-    "count": (lambda t: t.reduce("k", n=ps.count()), counted_rows),
+    "count": (lambda t: t.group_by("k").agg(n=ps.count()), counted_rows),
     "different": (
-        lambda t: t.reduce("k", n=ps.count_distinct("n")),
+        lambda t: t.group_by("k").agg(n=ps.count_distinct("n")),
         lambda rows: counted_rows(Counter({*rows})),
     ),
     "count of all": (
-        lambda t: t.reduce(n=ps.count()).select(k=ps.lit(0, "long"), n=ps.col("n")),
+        lambda t: t.agg(n=ps.count()).select(k=ps.lit(0, "long"), n=ps.col("n")),
         lambda rows: Counter([(0, rows.total())]),
     ),
     "place": (
-        lambda t: t.with_order("k", by="n desc", at=ps.row_number()).select(
+        lambda t: t.with_columns(at=ps.row_number().over(partition_by="k", order_by="n desc")).select(
             "k", n=ps.col("n") * 10 + ps.col("at")
         ),
         lambda rows: placed_rows(rows),
@@ -97,12 +97,12 @@ QUERIES: dict[str, tuple[Maker, Callable[[Counter[Row]], Counter[Row]]]] = {
     "anti join": (
         lambda t: t.filter(ps.col("n") % 2 == 0)
         .join(t.filter(ps.col("n") % 2 == 1), "k", how="anti")
-        .reduce("k", n=ps.max("n")),
+        .group_by("k").agg(n=ps.max("n")),
         lambda rows: _greatest_alone(rows),
     ),
     "as of": (
         lambda t: t.filter(ps.col("n") % 2 == 0)
-        .join_as_of(t.filter(ps.col("n") % 2 == 1), "k", at="n", how="left", direction="forward")
+        .join_asof(t.filter(ps.col("n") % 2 == 1), "k", at="n", how="left", direction="forward")
         .select("k", n=ps.col("n") * 10 + functions.coalesce(ps.col("n_right"), -1)),
         lambda rows: _followed(rows),
     ),
@@ -129,14 +129,14 @@ def _greatest_alone(rows: Counter[Row]) -> Counter[Row]:
 def timed_flow(query: str) -> ps.Dataflow:
     """A query in a loop in a loop, over rows that arrive at the rounds that they say."""
     flow = ps.Dataflow("timed")
-    rows = flow.input("rows", ROWS)
+    rows = flow.stream_input("rows", ROWS)
     with rows.loop("outer") as outer:
         again = outer.variable(ROWS)
-        here, later = outer.enter(rows).concat(again).branch(ps.col("outer") <= 0)
+        here, later = outer.enter(rows).union(again).split(ps.col("outer") <= 0)
         outer.feedback(again, later.with_columns(outer=ps.col("outer") - 1))
         with here.loop("inner") as inner:
             once_more = inner.variable(ROWS)
-            now, after = inner.enter(here).concat(once_more).branch(ps.col("inner") <= 0)
+            now, after = inner.enter(here).union(once_more).split(ps.col("inner") <= 0)
             inner.feedback(once_more, after.with_columns(inner=ps.col("inner") - 1))
             logic = partial(Appended, WEIGHED, "w")
             table = ps.Table(
@@ -171,7 +171,7 @@ def _later(rng: random.Random, row: Row) -> Row:
 def judge_times(query: str, changes: Changes, workers: int = 1) -> None:
     """AssertionError where the query is not what it should be at some time."""
     flow = timed_flow(query)
-    results = flow.run_local(rows=[table_of(rows, ROWS) for rows in changes], workers=workers)["stamped"]
+    results = flow.run(rows=[table_of(rows, ROWS) for rows in changes], workers=workers)["stamped"]
     sent: list[tuple[int, Row]] = []
     for epoch in range(len(changes)):
         sent += [(epoch, tuple(row.values())) for row in _rows(results, epoch)]

@@ -21,26 +21,37 @@ from support.table_times import ROWS, timed_changes, timed_flow
 def joined_flow() -> ps.Dataflow:
     """Two inputs, a left join, a reduction and the first rows of each key."""
     flow = ps.Dataflow("joined")
-    a, b = (flow.input(name, schema).running(weight="w") for name, schema in (("a", LEFT), ("b", RIGHT)))
+    a, b = (flow.table(name, schema, weight="w") for name, schema in (("a", LEFT), ("b", RIGHT)))
     both = a.join(b, "k", how="left")
     flow.output("both", both)
-    flow.output("sums", both.reduce("k", rows=ps.count(), n=ps.sum("n"), least=ps.min("s")))
+    flow.output("sums", both.group_by("k").agg(rows=ps.count(), n=ps.sum("n"), least=ps.min("s")))
     flow.output("top", both.select("k", "n").top(2, "k", by="n desc"))
-    flow.output("all", b.reduce(rows=ps.count(), n=ps.sum("n")))
+    flow.output("all", b.agg(rows=ps.count(), n=ps.sum("n")))
     return flow
 
 
 def ordered_flow() -> ps.Dataflow:
     """Functions in an order, one row of each key, and aggregates that need all rows of a key."""
     flow = ps.Dataflow("ordered")
-    rows = flow.input("b", RIGHT)
-    flow.output("last", rows.rolling("k", rows=3, by="n", total=ps.sum("n"), middle=ps.median("n")))
-    table = rows.running(weight="w")
-    places = {"at": ps.row_number(), "total": ps.running_sum("n"), "after": ps.lead("n")}
-    flow.output("places", table.with_order("k", by="n desc", functions=places))
+    rows = flow.stream_input("b", RIGHT)
+    flow.output(
+        "last",
+        rows.with_columns(
+            total=ps.sum("n").over(partition_by="k", order_by="n", rows=3),
+            middle=ps.median("n").over(partition_by="k", order_by="n", rows=3),
+        ),
+    )
+    table = rows.to_table(weight="w")
+    places = {"at": ps.row_number(), "total": ps.sum("n"), "after": ps.lead("n")}
+    flow.output(
+        "places",
+        table.with_columns(
+            {each: function.over(partition_by="k", order_by="n desc") for each, function in places.items()}
+        ),
+    )
     flow.output("one", table.distinct("k", by="n desc"))
-    flow.output("middle", table.reduce("k", median=ps.median("n"), all=ps.collect_list("n")))
-    flow.output("whole", table.reduce(rows=ps.count(), most=ps.max_by("k", "n"), spread=ps.stddev("n")))
+    flow.output("middle", table.group_by("k").agg(median=ps.median("n"), all=ps.collect_list("n")))
+    flow.output("whole", table.agg(rows=ps.count(), most=ps.max_by("k", "n"), spread=ps.stddev("n")))
     return flow
 
 
@@ -51,34 +62,34 @@ def upserted_flow() -> ps.Dataflow:
     flow.output("people", people)
     flow.output("cities", people.count("city"))
     flow.output("timed", flow.table("timed", PEOPLE, key="id", order="version", deleted="gone", lateness=4))
-    flow.output("rows", flow.input("states", "n long").states())
+    flow.output("rows", flow.table("states", "n long", snapshots=True))
     return flow
 
 
 def beside_flow() -> ps.Dataflow:
     """Rows beside others: looked up once, all pairs, the nearest by n; and a table that comes out by key."""
     flow = ps.Dataflow("beside")
-    a, b = (flow.input(name, schema).running(weight="w") for name, schema in (("a", LEFT), ("b", RIGHT)))
-    events = flow.input("events", "k long, n long")
+    a, b = (flow.table(name, schema, weight="w") for name, schema in (("a", LEFT), ("b", RIGHT)))
+    events = flow.stream_input("events", "k long, n long")
     flow.output("found", events.lookup(b, "k", how="left"))
     flow.output("pairs", a.select("k", "s").join(b, how="cross"))
-    flow.output("nearest", events.running().join_as_of(b, "k", at="n", direction="nearest", how="left"))
-    flow.output("upserts", b.reduce("k", n=ps.max("n")).upserts("k"))
+    flow.output("nearest", events.to_table().join_asof(b, "k", at="n", direction="nearest", how="left"))
+    flow.output("upserts", b.group_by("k").agg(n=ps.max("n")).upserts("k"))
     return flow
 
 
 def shared_flow() -> ps.Dataflow:
     """One table by one key in several places: beside itself, two others and events, and twice in a loop."""
     flow = ps.Dataflow("shared")
-    a, b = (flow.input(name, schema).running(weight="w") for name, schema in (("a", LEFT), ("b", RIGHT)))
-    events = flow.input("events", "k long, n long")
+    a, b = (flow.table(name, schema, weight="w") for name, schema in (("a", LEFT), ("b", RIGHT)))
+    events = flow.stream_input("events", "k long, n long")
     flow.output("with itself", b.join(b, "k"))
     both = a.join(b, "k", how="full")
     flow.output("both", both)
     flow.output("after", both.select("k", m=ps.col("n")).join(b, "k", where=ps.col("m") <= ps.col("n")))
     flow.output("found", events.lookup(b, "k"))
     flow.output("without", a.join(b, "k", how="anti"))
-    flow.output("rest", b.minus(b.filter(ps.col("n") > 1)))
+    flow.output("rest", b.except_(b.filter(ps.col("n") > 1)))
     flow.output("in common", b.intersect(b.filter(ps.col("n") > 1)))
     flow.output("first", b.top(1, "k", by="n desc").union(b.distinct().top(2, "k", by="n")))
     flow.output("firsts", b.top(2, "k", by="n desc"))

@@ -16,9 +16,7 @@ REVENUE: Final = ps.col("l_extendedprice") * (1 - ps.col("l_discount"))
 
 def q1(lineitem: Table) -> Table:
     shipped = lineitem.filter(ps.col("l_shipdate") <= date(1996, 9, 2))
-    return shipped.reduce(
-        "l_returnflag",
-        "l_linestatus",
+    return shipped.group_by("l_returnflag", "l_linestatus").agg(
         sum_qty=ps.sum("l_quantity"),
         sum_base_price=ps.sum("l_extendedprice"),
         sum_disc_price=ps.sum(REVENUE),
@@ -47,7 +45,7 @@ def q3(customer: Table, orders: Table, lineitem: Table) -> Table:
     lines = lineitem.filter(ps.col("l_shipdate") > date(1995, 3, 15))
     # A customer that is there twice has every order twice, as in SQL.
     sold = lines.join(early, {"l_orderkey": "o_orderkey"}).join(builders, {"o_custkey": "c_custkey"})
-    sums = sold.reduce("l_orderkey", "o_orderdate", revenue=ps.sum(REVENUE))
+    sums = sold.group_by("l_orderkey", "o_orderdate").agg(revenue=ps.sum(REVENUE))
     return sums.top(10, by=["revenue desc", "o_orderdate", "l_orderkey"])
 
 
@@ -57,7 +55,7 @@ def q4(orders: Table, lineitem: Table) -> Table:
     )
     late = lineitem.filter(ps.col("l_commitdate") < ps.col("l_receiptdate"))
     waited = quarter.join(late, {"o_orderkey": "l_orderkey"}, how="semi")
-    return waited.reduce("o_orderpriority", order_count=ps.count())
+    return waited.group_by("o_orderpriority").agg(order_count=ps.count())
 
 
 def q5(
@@ -72,7 +70,7 @@ def q5(
         .join(supplier, {"l_suppkey": "s_suppkey", "c_nationkey": "s_nationkey"})
         .join(of_region(nation, region, "EUROPE", "AMERICA"), {"c_nationkey": "n_nationkey"})
     )
-    return sold.reduce("n_name", revenue=ps.sum(REVENUE))
+    return sold.group_by("n_name").agg(revenue=ps.sum(REVENUE))
 
 
 def q6(lineitem: Table) -> Table:
@@ -82,7 +80,7 @@ def q6(lineitem: Table) -> Table:
         & ps.col("l_discount").between(Decimal("0.05"), Decimal("0.07"))
         & (ps.col("l_quantity") < 24)
     )
-    return wanted.reduce(revenue=ps.sum(ps.col("l_extendedprice") * ps.col("l_discount")))
+    return wanted.agg(revenue=ps.sum(ps.col("l_extendedprice") * ps.col("l_discount")))
 
 
 def q7(supplier: Table, lineitem: Table, orders: Table, customer: Table, nation: Table) -> Table:
@@ -98,7 +96,7 @@ def q7(supplier: Table, lineitem: Table, orders: Table, customer: Table, nation:
         .join(nation.select("n_nationkey", cust_nation=ps.col("n_name")), {"c_nationkey": "n_nationkey"})
         .filter(pair | other)
     )
-    return shipped.reduce("supp_nation", "cust_nation", "l_year", revenue=ps.sum(REVENUE))
+    return shipped.group_by("supp_nation", "cust_nation", "l_year").agg(revenue=ps.sum(REVENUE))
 
 
 def q8(
@@ -115,7 +113,7 @@ def q8(
         .join(nation.select("n_nationkey", supp_nation=ps.col("n_name")), {"s_nationkey": "n_nationkey"})
         .with_columns(o_year=F.year("o_orderdate"))
     )
-    sums = sold.reduce("o_year", ours=ps.sum(ours), all=ps.sum(REVENUE))
+    sums = sold.group_by("o_year").agg(ours=ps.sum(ours), all=ps.sum(REVENUE))
     return sums.select("o_year", mkt_share=ps.col("ours").cast("double") / ps.col("all").cast("double"))
 
 
@@ -129,7 +127,7 @@ def q9(part: Table, supplier: Table, lineitem: Table, partsupp: Table, orders: T
         .with_columns(nation=ps.col("n_name"), o_year=F.year("o_orderdate"))
     )
     profit = REVENUE - ps.col("ps_supplycost") * ps.col("l_quantity")
-    return sold.reduce("nation", "o_year", sum_profit=ps.sum(profit))
+    return sold.group_by("nation", "o_year").agg(sum_profit=ps.sum(profit))
 
 
 def q10(customer: Table, orders: Table, lineitem: Table, nation: Table) -> Table:
@@ -139,10 +137,11 @@ def q10(customer: Table, orders: Table, lineitem: Table, nation: Table) -> Table
     returned = lineitem.filter(ps.col("l_returnflag") == "R")
     lost = (
         returned.join(quarter, {"l_orderkey": "o_orderkey"})
-        .rename(c_custkey="o_custkey")
+        .rename({"o_custkey": "c_custkey"})
         .join(customer, "c_custkey")
         .join(nation, {"c_nationkey": "n_nationkey"})
-        .reduce("c_custkey", "c_name", "c_acctbal", "c_phone", "n_name", revenue=ps.sum(REVENUE))
+        .group_by("c_custkey", "c_name", "c_acctbal", "c_phone", "n_name")
+        .agg(revenue=ps.sum(REVENUE))
     )
     return lost.top(4, by=["revenue desc", "c_custkey", "c_name", "c_acctbal", "c_phone", "n_name"])
 
@@ -154,8 +153,9 @@ def q11(partsupp: Table, supplier: Table, nation: Table) -> Table:
         .select("ps_partkey", value=ps.col("ps_supplycost") * ps.col("ps_availqty"))
     )
     return (
-        stock.reduce("ps_partkey", value=ps.sum("value"))
-        .join(stock.reduce(all=ps.sum("value")), how="cross")
+        stock.group_by("ps_partkey")
+        .agg(value=ps.sum("value"))
+        .join(stock.agg(all=ps.sum("value")), how="cross")
         .filter(ps.col("value") > ps.col("all") * Decimal("0.2"))
         .select("ps_partkey", "value")
     )
@@ -170,15 +170,22 @@ def q12(orders: Table, lineitem: Table) -> Table:
         & (ps.col("l_receiptdate") < date(1996, 1, 1))
     )
     high = ps.col("o_orderpriority").is_in(["1-URGENT", "2-HIGH"])
-    return late.join(orders, {"l_orderkey": "o_orderkey"}).reduce(
-        "l_shipmode", high_line_count=ps.count(where=high), low_line_count=ps.count(where=~high)
+    return (
+        late.join(orders, {"l_orderkey": "o_orderkey"})
+        .group_by("l_shipmode")
+        .agg(high_line_count=ps.count(where=high), low_line_count=ps.count(where=~high))
     )
 
 
 def q13(customer: Table, orders: Table) -> Table:
     plain = orders.filter(~ps.col("o_comment").like("%special%requests%"))
     theirs = customer.join(plain, {"c_custkey": "o_custkey"}, how="left")
-    return theirs.reduce("c_custkey", c_count=ps.count("o_orderkey")).reduce("c_count", custdist=ps.count())
+    return (
+        theirs.group_by("c_custkey")
+        .agg(c_count=ps.count("o_orderkey"))
+        .group_by("c_count")
+        .agg(custdist=ps.count())
+    )
 
 
 def q14(lineitem: Table, part: Table) -> Table:
@@ -188,14 +195,14 @@ def q14(lineitem: Table, part: Table) -> Table:
     promo = ps.when(ps.col("p_type").starts_with("PROMO"), REVENUE).otherwise(Decimal(0))
     sold = year.join(part, {"l_partkey": "p_partkey"})
     share = 100.0 * ps.col("promo").cast("double") / ps.col("all").cast("double")
-    return sold.reduce(promo=ps.sum(promo), all=ps.sum(REVENUE)).select(promo_revenue=share)
+    return sold.agg(promo=ps.sum(promo), all=ps.sum(REVENUE)).select(promo_revenue=share)
 
 
 def q15(lineitem: Table, supplier: Table) -> Table:
     lines = lineitem.filter(
         (ps.col("l_shipdate") >= date(1994, 1, 1)) & (ps.col("l_shipdate") < date(1996, 4, 1))
     )
-    revenue = lines.reduce("l_suppkey", total_revenue=ps.sum(REVENUE))
+    revenue = lines.group_by("l_suppkey").agg(total_revenue=ps.sum(REVENUE))
     best = revenue.top(1, by="total_revenue desc", ties=True)
     return supplier.join(best, {"s_suppkey": "l_suppkey"}).select(
         "s_suppkey", "s_name", "s_phone", "total_revenue"
@@ -212,25 +219,25 @@ def q16(partsupp: Table, part: Table, supplier: Table) -> Table:
     offers = partsupp.join(wanted, {"ps_partkey": "p_partkey"}).join(
         bad, {"ps_suppkey": "s_suppkey"}, how="anti"
     )
-    return offers.reduce("p_brand", "p_type", "p_size", supplier_cnt=ps.count_distinct("ps_suppkey"))
+    return offers.group_by("p_brand", "p_type", "p_size").agg(supplier_cnt=ps.count_distinct("ps_suppkey"))
 
 
 def q17(lineitem: Table, part: Table) -> Table:
-    means = lineitem.reduce("l_partkey", mean=ps.mean("l_quantity"))
+    means = lineitem.group_by("l_partkey").agg(mean=ps.mean("l_quantity"))
     small = (
         lineitem.join(part.filter(ps.col("p_brand").starts_with("Brand#2")), {"l_partkey": "p_partkey"})
         .join(means, "l_partkey", where=ps.col("l_quantity").cast("double") < 0.9 * ps.col("mean"))
-        .reduce(all=ps.sum("l_extendedprice"))
+        .agg(all=ps.sum("l_extendedprice"))
     )
     return small.select(avg_yearly=ps.col("all").cast("double") / 7.0)
 
 
 def q18(customer: Table, orders: Table, lineitem: Table) -> Table:
-    large = lineitem.reduce("l_orderkey", sum=ps.sum("l_quantity")).filter(ps.col("sum") > 80)
-    lines = lineitem.join(large, "l_orderkey", how="semi").rename(o_orderkey="l_orderkey")
-    sold = lines.join(orders, "o_orderkey").rename(c_custkey="o_custkey").join(customer, "c_custkey")
-    sums = sold.reduce(
-        "c_name", "c_custkey", "o_orderkey", "o_orderdate", "o_totalprice", quantity=ps.sum("l_quantity")
+    large = lineitem.group_by("l_orderkey").agg(sum=ps.sum("l_quantity")).filter(ps.col("sum") > 80)
+    lines = lineitem.join(large, "l_orderkey", how="semi").rename({"l_orderkey": "o_orderkey"})
+    sold = lines.join(orders, "o_orderkey").rename({"o_custkey": "c_custkey"}).join(customer, "c_custkey")
+    sums = sold.group_by("c_name", "c_custkey", "o_orderkey", "o_orderdate", "o_totalprice").agg(
+        quantity=ps.sum("l_quantity")
     )
     return sums.top(6, by=["o_totalprice desc", "o_orderdate", "c_name", "c_custkey", "o_orderkey"])
 
@@ -248,13 +255,15 @@ def q19(lineitem: Table, part: Table) -> Table:
         ps.col("l_shipmode").is_in(["AIR", "AIR REG"]) & (ps.col("l_shipinstruct") == "DELIVER IN PERSON")
     )
     sold = by_air.join(part, {"l_partkey": "p_partkey"}, where=wanted)
-    return sold.reduce(revenue=ps.sum(REVENUE))
+    return sold.agg(revenue=ps.sum(REVENUE))
 
 
 def q20(supplier: Table, nation: Table, partsupp: Table, part: Table, lineitem: Table) -> Table:
     forest = part.filter(ps.col("p_name").starts_with("forest"))
-    shipped = lineitem.filter(ps.col("l_shipdate") >= date(1994, 1, 1)).reduce(
-        "l_partkey", "l_suppkey", sum=ps.sum("l_quantity")
+    shipped = (
+        lineitem.filter(ps.col("l_shipdate") >= date(1994, 1, 1))
+        .group_by("l_partkey", "l_suppkey")
+        .agg(sum=ps.sum("l_quantity"))
     )
     plenty = partsupp.join(forest, {"ps_partkey": "p_partkey"}, how="semi").join(
         shipped,
@@ -279,18 +288,18 @@ def q21(supplier: Table, lineitem: Table, orders: Table, nation: Table) -> Table
         .join(supplier, {"l_suppkey": "s_suppkey"})
         .join(nation.filter(ps.col("n_name") != "JAPAN"), {"s_nationkey": "n_nationkey"})
     )
-    return guilty.reduce("s_name", numwait=ps.count()).top(5, by=["numwait desc", "s_name"])
+    return guilty.group_by("s_name").agg(numwait=ps.count()).top(5, by=["numwait desc", "s_name"])
 
 
 def q22(customer: Table, orders: Table) -> Table:
     rich = customer.select("c_custkey", "c_acctbal", cntrycode=F.substring("c_phone", 1, 2)).filter(
         ps.col("cntrycode").is_in(["13", "31", "23"])
     )
-    sums = rich.filter(ps.col("c_acctbal") > 0).reduce(all=ps.sum("c_acctbal"), count=ps.count())
+    sums = rich.filter(ps.col("c_acctbal") > 0).agg(all=ps.sum("c_acctbal"), count=ps.count())
     mean = sums.select(mean=ps.col("all").cast("double") / ps.col("count").cast("double"))
     idle = rich.join(mean, how="cross").filter(ps.col("c_acctbal").cast("double") > ps.col("mean"))
     idle = idle.join(orders, {"c_custkey": "o_custkey"}, how="anti")
-    return idle.reduce("cntrycode", numcust=ps.count(), totacctbal=ps.sum("c_acctbal"))
+    return idle.group_by("cntrycode").agg(numcust=ps.count(), totacctbal=ps.sum("c_acctbal"))
 
 
 def of_region(nation: Table, region: Table, *names: str) -> Table:

@@ -62,7 +62,7 @@ def check_files(
     """The rows after some epochs, for which it is given what Spark is asked about."""
     flow = flow_of(spark, query, next(iter(there.values())))
     inputs = {name: fed.changes[name] for name in flow.plan.named(NodeKind.INPUT)}
-    results = flow.run_local(inputs, workers=workers)["result"]
+    results = flow.run(inputs, workers=workers)["result"]
     answers = []
     for epoch, tables in there.items():
         ours = added_up([_with_texts(results[each]) for each in range(epoch + 1)])

@@ -25,13 +25,13 @@ class Steps:
     def __init__(self) -> None:
         self._sums: dict[Any, dict[str, int]] = {}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         sums = self._sums.setdefault(context.time, {})
         for row in batch.to_pylist():
             sums[row["key"]] = sums.get(row["key"], 0) + row["n"]
         context.notify_at()
 
-    def on_notify(self, context: ps.Context) -> None:
+    def on_notify(self, context: ps.ports.Context) -> None:
         sums = self._sums.pop(context.time)
         rows = [{"key": key[1:] + key[:1], "n": n - 1} for key, n in sorted(sums.items()) if n > 1]
         if rows:
@@ -44,16 +44,16 @@ class Holds:
     outputs = SCHEMA
 
     def __init__(self) -> None:
-        self._held: dict[Any, tuple[ps.Capability, dict[str, int]]] = {}
+        self._held: dict[Any, tuple[ps.timely.Capability, dict[str, int]]] = {}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         if context.time not in self._held:
             self._held[context.time] = (context.retain(), {})
         sums = self._held[context.time][1]
         for row in batch.to_pylist():
             sums[row["key"]] = sums.get(row["key"], 0) + row["n"]
 
-    def on_frontier(self, context: ps.Context) -> None:
+    def on_frontier(self, context: ps.ports.Context) -> None:
         for time in sorted(self._held):
             if context.is_complete(time):
                 capability, sums = self._held.pop(time)
@@ -69,14 +69,14 @@ class Watches:
     outputs = SCHEMA
 
     def __init__(self) -> None:
-        self._held: dict[Any, tuple[ps.Capability, list[pa.RecordBatch]]] = {}
+        self._held: dict[Any, tuple[ps.timely.Capability, list[pa.RecordBatch]]] = {}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         if context.time not in self._held:
             self._held[context.time] = (context.retain(), [])
         self._held[context.time][1].append(batch)
 
-    def on_frontier(self, context: ps.Context) -> None:
+    def on_frontier(self, context: ps.ports.Context) -> None:
         for time in [time for time in sorted(self._held) if context.is_complete(time)]:
             capability, batches = self._held.pop(time)
             with context.session(capability) as session:
@@ -92,11 +92,11 @@ class Waits:
     def __init__(self) -> None:
         self._rows: dict[Any, list[pa.RecordBatch]] = {}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         self._rows.setdefault(context.time, []).append(batch)
         context.notify_at()
 
-    def on_notify(self, context: ps.Context) -> None:
+    def on_notify(self, context: ps.ports.Context) -> None:
         for batch in self._rows.pop(context.time):
             context.send(batch)
 
@@ -104,11 +104,11 @@ class Waits:
 def busy_flow() -> ps.Dataflow:
     """Two inputs, a loop with notifications in every round, capabilities held, an epoch's delay."""
     flow = ps.Dataflow("busy")
-    rows, more = flow.input("rows", SCHEMA), flow.input("more", SCHEMA)
+    rows, more = flow.stream_input("rows", SCHEMA), flow.stream_input("more", SCHEMA)
     flow.output("sums", ps.operator("sums", Steps(), rows=rows.exchange("key")))
     with rows.loop("down") as loop:
         again = loop.variable(SCHEMA)
-        steps = ps.operator("steps", Steps(), rows=loop.enter(rows).concat(again).exchange("key"))
+        steps = ps.operator("steps", Steps(), rows=loop.enter(rows).union(again).exchange("key"))
         loop.feedback(again, steps)
         flow.output("down", loop.leave(steps))
     delayed = more.delay(1)
@@ -120,13 +120,13 @@ def busy_flow() -> ps.Dataflow:
 def nested_flow() -> ps.Dataflow:
     """A loop in a loop: what goes round the outer one begins the inner one again."""
     flow = ps.Dataflow("nested")
-    rows = flow.input("rows", SCHEMA)
+    rows = flow.stream_input("rows", SCHEMA)
     with rows.loop("outer") as outer:
         back = outer.variable(SCHEMA)
         with back.loop("inner") as inner:
             again = inner.variable(SCHEMA)
-            entered = inner.enter(outer.enter(rows).concat(back))
-            steps = ps.operator("steps", Steps(), rows=entered.concat(again).exchange("key"))
+            entered = inner.enter(outer.enter(rows).union(back))
+            steps = ps.operator("steps", Steps(), rows=entered.union(again).exchange("key"))
             inner.feedback(again, steps)
             left = inner.leave(steps)
         rest = left.filter(lambda batch: [n == 2 for n in batch.column("n").to_pylist()])
@@ -138,10 +138,10 @@ def nested_flow() -> ps.Dataflow:
 def walking_flow() -> ps.Dataflow:
     """A running reduction that is fed back: later epochs begin where an earlier one gets to in its rounds."""
     flow = ps.Dataflow("walking")
-    rows = flow.input("rows", SCHEMA).flat_map(_begin, SCHEMA)
+    rows = flow.stream_input("rows", SCHEMA).flat_map(_begin, SCHEMA)
     with rows.loop("walk") as loop:
         again = loop.variable(SCHEMA)
-        least = loop.enter(rows).concat(again).reduce("key", n=ps.min("n"), running=True, name="least")
+        least = loop.enter(rows).union(again).group_by("key", running=True).agg(n=ps.min("n")).named("least")
         loop.feedback(again, least.flat_map(_onward, SCHEMA))
         flow.output("least", loop.leave(least))
     return flow
@@ -160,20 +160,26 @@ def _onward(row: Mapping[str, Any]) -> Rows:
 def walks_in_walks_flow() -> ps.Dataflow:
     """Three running reductions, in a loop in a loop and behind it; each waits for what passes the others."""
     flow = ps.Dataflow("walks in walks")
-    rows = flow.input("rows", SCHEMA).flat_map(_begin, SCHEMA)
+    rows = flow.stream_input("rows", SCHEMA).flat_map(_begin, SCHEMA)
     with rows.loop("outer") as outer:
         back = outer.variable(SCHEMA)
-        reached = outer.enter(rows).concat(back).reduce("key", n=ps.min("n"), running=True, name="reached")
+        reached = (
+            outer.enter(rows).union(back).group_by("key", running=True).agg(n=ps.min("n")).named("reached")
+        )
         with reached.loop("inner") as inner:
             again = inner.variable(SCHEMA)
             least = (
-                inner.enter(reached).concat(again).reduce("key", n=ps.min("n"), running=True, name="least")
+                inner.enter(reached)
+                .union(again)
+                .group_by("key", running=True)
+                .agg(n=ps.min("n"))
+                .named("least")
             )
             inner.feedback(again, least.filter(_is_on_the_way).flat_map(_onward, SCHEMA))
             left = inner.leave(least)
-        outer.feedback(back, left.branch(_is_on_the_way)[1].flat_map(_onward, SCHEMA))
+        outer.feedback(back, left.split(_is_on_the_way)[1].flat_map(_onward, SCHEMA))
         out = outer.leave(left)
-    flow.output("out", out.reduce("key", n=ps.min("n"), running=True, name="behind"))
+    flow.output("out", out.group_by("key", running=True).agg(n=ps.min("n")).named("behind"))
     return flow
 
 
@@ -185,18 +191,21 @@ class Seen:
     """Counts each key over all epochs, and says it at the end of an epoch that has the key."""
 
     outputs = "k long, n long"
-    state: ClassVar = {"seen": ps.saved.mapping("long", int), "open": ps.saved.mapping("long", list[int])}
+    state: ClassVar = {
+        "seen": ps.ports.saved.mapping("long", int),
+        "open": ps.ports.saved.mapping("long", list[int]),
+    }
 
     def __init__(self) -> None:
         self.seen: dict[int, int] = {}
         self.open: dict[int, list[int]] = {}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         for k in batch["k"].to_pylist():
             self.open.setdefault(k, []).append(context.epoch)
         context.notify_at()
 
-    def on_notify(self, context: ps.Context) -> None:
+    def on_notify(self, context: ps.ports.Context) -> None:
         rows = []
         for k, epochs in sorted(self.open.items()):
             if now := epochs.count(context.epoch):
@@ -210,17 +219,17 @@ class Tally:
     """Keeps a number for each key over all times, and tells of a time by what it was then."""
 
     outputs = SCHEMA
-    state: ClassVar = {"seen": ps.saved.mapping("string", int)}
+    state: ClassVar = {"seen": ps.ports.saved.mapping("string", int)}
 
     def __init__(self) -> None:
         self.seen: dict[str, int] = {}
         self._open: dict[Any, list[str]] = {}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         self._open.setdefault(context.time, []).extend(batch.column("key").to_pylist())
         context.notify_at()
 
-    def on_notify(self, context: ps.Context) -> None:
+    def on_notify(self, context: ps.ports.Context) -> None:
         rows = []
         for key in sorted(self._open.pop(context.time)):
             self.seen[key] = self.seen.get(key, 0) + 1
@@ -231,12 +240,12 @@ class Tally:
 def tallies_flow() -> ps.Dataflow:
     """Loops in a loop, with an operator of the user's that keeps state by key in the inner one."""
     flow = ps.Dataflow("tallies")
-    rows = flow.input("rows", SCHEMA)
+    rows = flow.stream_input("rows", SCHEMA)
     with rows.loop("outer") as outer:
         back = outer.variable(SCHEMA)
         with back.loop("inner") as inner:
             again = inner.variable(SCHEMA)
-            here = inner.enter(outer.enter(rows).concat(back)).concat(again)
+            here = inner.enter(outer.enter(rows).union(back)).union(again)
             tallies = ps.operator("tallies", Tally(), rows=here.exchange("key"))
             inner.feedback(again, here.flat_map(_less, SCHEMA))
             left = inner.leave(here)
@@ -257,7 +266,7 @@ def _half(row: Mapping[str, Any]) -> Rows:
 def doors_flow() -> ps.Dataflow:
     """Exchanges that are asked for before the doors of a loop, and made behind them."""
     flow = ps.Dataflow("doors")
-    rows = flow.input("rows", SCHEMA)
+    rows = flow.stream_input("rows", SCHEMA)
     with rows.loop("down") as loop:
         again = loop.variable(SCHEMA)
         steps = ps.operator("steps", Steps(), rows=loop.enter(rows.exchange("key")), again=again)

@@ -27,7 +27,7 @@ from support.table_queries import Row, accumulated, changes, table_of
 OK = ps.col("ok")
 
 # Of each key, as our aggregate and as DuckDB's.
-AGGREGATES: dict[str, tuple[ps.Aggregate, str]] = {
+AGGREGATES: dict[str, tuple[ps.functions.Aggregate, str]] = {
     "count": (ps.count(), "count(*)"),
     "count of values": (ps.count("v"), "count(v)"),
     "count where": (ps.count(where=OK), "count(*) filter (where ok)"),
@@ -87,7 +87,7 @@ AGGREGATES: dict[str, tuple[ps.Aggregate, str]] = {
 def by_key(names: list[str]) -> Asked:
     wanted: Any = {f"x{at}": AGGREGATES[name][0] for at, name in enumerate(names)}
     asked = ", ".join(AGGREGATES[name][1] for name in names)
-    return Asked(lambda a: a.reduce("k", aggregates=wanted), f"select k, {asked} from a group by k")  # noqa: S608
+    return Asked(lambda a: a.group_by("k").agg(wanted), f"select k, {asked} from a group by k")  # noqa: S608
 
 
 @settings(max_examples=20, deadline=None)
@@ -115,7 +115,7 @@ def test_aggregates_of_all_rows_are_one_row_in_every_epoch(
 ) -> None:
     wanted: Any = {f"x{at}": AGGREGATES[name][0] for at, name in enumerate(names)}
     asked = ", ".join(AGGREGATES[name][1] for name in names)
-    query = Asked(lambda a: a.reduce(aggregates=wanted), f"select {asked} from a")  # noqa: S608
+    query = Asked(lambda a: a.agg(wanted), f"select {asked} from a")  # noqa: S608
     judge_sales(query, data.draw(changes(SALES_ROWS, epochs)), workers)
 
 
@@ -155,12 +155,14 @@ def test_many_aggregates_are_duckdbs_after_every_epoch(
 # Floats.
 
 
-def results(values: list[list[tuple[float, int]]], **aggregates: ps.Aggregate) -> list[dict[str, Any]]:
+def results(
+    values: list[list[tuple[float, int]]], **aggregates: ps.functions.Aggregate
+) -> list[dict[str, Any]]:
     """The row of all values after each epoch."""
     flow = ps.Dataflow("test")
-    flow.output("all", flow.input("x", "v double, w long").running(weight="w").reduce(aggregates=aggregates))
+    flow.output("all", flow.table("x", "v double, w long", weight="w").agg(aggregates))
     data = [[{"v": v, "w": w} for v, w in epoch] for epoch in values]
-    found = flow.run_local(x=data)["all"]
+    found = flow.run(x=data)["all"]
     shown: list[dict[str, Any]] = []
     for epoch in range(len(values)):
         rows = [row for row in (found[epoch].to_pylist() if epoch in found else []) if row.pop("diff") > 0]
@@ -213,15 +215,15 @@ def test_a_large_mean_leaves_the_variance_of_small_differences() -> None:
 
 def test_integers_are_added_without_overflow_and_must_fit_at_the_end() -> None:
     flow = ps.Dataflow("test")
-    rows = flow.input("x", "n long, w long").running(weight="w")
-    flow.output("all", rows.reduce(total=ps.sum("n"), mean=ps.mean("n")))
+    rows = flow.table("x", "n long, w long", weight="w")
+    flow.output("all", rows.agg(total=ps.sum("n"), mean=ps.mean("n")))
     large = [{"n": 2**62, "w": 3}, {"n": -(2**62) + 1, "w": 2}]
-    assert flow.run_local(x=[large])["all"][0].to_pylist() == [
+    assert flow.run(x=[large])["all"][0].to_pylist() == [
         {"total": 2**62 + 2, "mean": (2**62 + 2) / 5, "diff": 1}
     ]
     said = "the sum .* does not fit int64. Cast the values to double"
     with pytest.raises(FlowError, match=said):
-        flow.run_local(x=[[{"n": 2**62, "w": 2}]])
+        flow.run(x=[[{"n": 2**62, "w": 2}]])
 
 
 # One's own.
@@ -266,15 +268,15 @@ def test_ones_own_aggregates_are_those_of_the_rows_that_are_there(
 ) -> None:
     given = data.draw(changes(SALES_ROWS, epochs))
     flow = ps.Dataflow("test")
-    table = flow.input("a", SALES).running(weight="w")
+    table = flow.table("a", SALES, weight="w")
     own: Any = {
         "spread": ps.aggregate(spread, "double", "v", where=OK),
         "texts": ps.aggregate(joined, "string", "s"),
         "rows": ps.aggregate(lambda rows: rows.num_rows, pa.int64()),
         "product": Product(),
     }
-    flow.output("own", table.reduce("k", aggregates=own))
-    found = flow.run_local(a=[table_of(rows, SALES) for rows in given], workers=workers)["own"]
+    flow.output("own", table.group_by("k").agg(own))
+    found = flow.run(a=[table_of(rows, SALES) for rows in given], workers=workers)["own"]
     total: Counter[Row] = Counter()
     for epoch in range(epochs):
         for row in found[epoch].to_pylist() if epoch in found else []:
@@ -305,10 +307,10 @@ def own_by_hand(rows: list[Row]) -> list[Row]:
 
 def test_a_function_that_does_not_keep_its_promise_is_named() -> None:
     flow = ps.Dataflow("test")
-    rows = flow.input("x", "v double").running()
-    flow.output("own", rows.reduce(x=ps.aggregate(spread, "string")))
+    rows = flow.table("x", "v double")
+    flow.output("own", rows.agg(x=ps.aggregate(spread, "string")))
     with pytest.raises(SchemaError, match=r"aggregate spread\(\) must return string, got 1.5 for 2 rows"):
-        flow.run_local(x=[[{"v": 1.0}, {"v": 2.5}]])
+        flow.run(x=[[{"v": 1.0}, {"v": 2.5}]])
 
 
 # Streams.
@@ -316,9 +318,9 @@ def test_a_function_that_does_not_keep_its_promise_is_named() -> None:
 
 def of_stream(rows: list[dict[str, Any]], *, running: bool = False, **aggregates: Any) -> Any:  # noqa: ANN401
     flow = ps.Dataflow("test")
-    sales = flow.input("sales", "shop string, price long, pieces long, paid boolean")
-    flow.output("out", sales.reduce("shop", aggregates=aggregates, running=running))
-    return flow.run_local(sales=[rows, rows[:1]], workers=2)["out"]
+    sales = flow.stream_input("sales", "shop string, price long, pieces long, paid boolean")
+    flow.output("out", sales.group_by("shop", running=running).agg(aggregates))
+    return flow.run(sales=[rows, rows[:1]], workers=2)["out"]
 
 
 ORDERS = [
@@ -350,11 +352,13 @@ def test_a_stream_aggregates_expressions_and_only_where_a_condition_holds(runnin
 
 
 def test_a_stream_of_updates_has_no_aggregate_of_an_expression() -> None:
-    least = ps.Dataflow("test").input("x", "k long, v long").reduce("k", v=ps.min("v"), running=True)
+    least = (
+        ps.Dataflow("test").stream_input("x", "k long, v long").group_by("k", running=True).agg(v=ps.min("v"))
+    )
     with pytest.raises(FlowError, match=r"'v' is min\(negate.*which would include rows that were replaced"):
-        least.reduce("k", v=ps.min(-ps.col("v")), running=True)
+        least.group_by("k", running=True).agg(v=ps.min(-ps.col("v")))
     with pytest.raises(FlowError, match=r"'v' is min\(v\) where .*would include rows that were replaced"):
-        least.reduce("k", v=ps.min("v", where=ps.col("v") > 1), running=True)
+        least.group_by("k", running=True).agg(v=ps.min("v", where=ps.col("v") > 1))
 
 
 # Types.
@@ -392,14 +396,19 @@ IN_ORDER = ("lag", "first_value", "running_count", "running_mean", "running_min"
 def test_a_type_that_is_accepted_can_be_aggregated_and_put_in_order(kind: pa.DataType) -> None:
     schema = pa.schema({"k": pa.int64(), "v": kind})
     flow = ps.Dataflow("test")
-    table = flow.input("x", schema).running()
+    table = flow.table("x", schema)
     wanted = {name: make("v") for name, make in ANY_OF.items() if is_accepted(table, name)}
-    flow.output("reduced", table.reduce("k", aggregates=wanted))
-    flow.output("whole", table.reduce(aggregates=wanted))
+    flow.output("reduced", table.group_by("k").agg(wanted))
+    flow.output("whole", table.agg(wanted))
     places = {name: getattr(ps, name)("v") for name in IN_ORDER if is_accepted(table, name)}
-    flow.output("placed", table.with_order("k", by="k", functions=places))
+    flow.output(
+        "placed",
+        table.with_columns(
+            {each: function.over(partition_by="k", order_by="k") for each, function in places.items()}
+        ),
+    )
     rows = pa.table([pa.array([1, 1, 1]), pa.array(VALUES[kind], kind)], schema=schema)
-    found = flow.run_local(x=[rows, rows], workers=2)
+    found = flow.run(x=[rows, rows], workers=2)
     assert found["reduced"][1].num_rows == found["whole"][1].num_rows == 2
     assert {"count", "collect_set", "min_by", "first", "own"} <= wanted.keys()
 
@@ -407,9 +416,9 @@ def test_a_type_that_is_accepted_can_be_aggregated_and_put_in_order(kind: pa.Dat
 def is_accepted(table: ps.Table, name: str) -> bool:
     try:
         if name in ANY_OF:
-            table.reduce("k", x=ANY_OF[name]("v"))
+            table.group_by("k").agg(x=ANY_OF[name]("v"))
         else:
-            table.with_order("k", by="k", x=getattr(ps, name)("v"))
+            table.with_columns(x=getattr(ps, name)("v").over(partition_by="k", order_by="k"))
     except SchemaError:
         return False
     return True

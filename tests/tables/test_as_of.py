@@ -64,14 +64,12 @@ def test_a_row_stands_beside_its_nearest_after_every_epoch(
     trades = data.draw(changes(st.tuples(_KEY, times), epochs))
     quotes = data.draw(changes(st.tuples(_KEY, times, _PRICE), epochs))
     flow = ps.Dataflow("test")
-    mine, theirs = (
-        flow.input(name, schema).running(weight="w") for name, schema in (("t", TRADES), ("q", QUOTES))
-    )
+    mine, theirs = (flow.table(name, schema, weight="w") for name, schema in (("t", TRADES), ("q", QUOTES)))
     how: Any = "left" if is_left else "inner"
-    made = mine.join_as_of(theirs, "k", at={"at": "time"}, direction=direction, how=how, tolerance=tolerance)
+    made = mine.join_asof(theirs, "k", at={"at": "time"}, direction=direction, how=how, tolerance=tolerance)
     flow.output("met", made)
     found = put_out(
-        flow.run_local(
+        flow.run(
             t=[table_of(rows, TRADES) for rows in trades],
             q=[table_of(rows, QUOTES) for rows in quotes],
             workers=workers,
@@ -90,19 +88,19 @@ def test_a_row_stands_beside_its_nearest_after_every_epoch(
 
 def test_times_may_be_timestamps_and_lengths_of_time() -> None:
     flow = ps.Dataflow("test")
-    trades, quotes = (flow.input(name, "k long, at timestamp").running() for name in ("trades", "quotes"))
-    flow.output("met", trades.join_as_of(quotes, "k", at="at", how="left", tolerance="10 minutes"))
+    trades, quotes = (flow.table(name, "k long, at timestamp") for name in ("trades", "quotes"))
+    flow.output("met", trades.join_asof(quotes, "k", at="at", how="left", tolerance="10 minutes"))
     noon = datetime(2024, 1, 1, 12, tzinfo=UTC)
     rows = [{"k": 1, "at": noon}, {"k": 1, "at": noon + timedelta(minutes=21)}]
-    met = flow.run_local(trades=[rows], quotes=[[{"k": 1, "at": noon + timedelta(minutes=-10)}]])["met"][0]
+    met = flow.run(trades=[rows], quotes=[[{"k": 1, "at": noon + timedelta(minutes=-10)}]])["met"][0]
     assert sorted(met["at_right"].is_valid().to_pylist()) == [False, True]
 
 
 def test_distances_of_great_integers_do_not_overflow() -> None:
     flow = ps.Dataflow("test")
-    a, b = (flow.input(name, "k long, at long").running() for name in "ab")
-    flow.output("met", a.join_as_of(b, "k", at="at", tolerance=5))
-    rows = flow.run_local(a=[[{"k": 1, "at": 2**63 - 1}]], b=[[{"k": 1, "at": -(2**63)}]])["met"]
+    a, b = (flow.table(name, "k long, at long") for name in "ab")
+    flow.output("met", a.join_asof(b, "k", at="at", tolerance=5))
+    rows = flow.run(a=[[{"k": 1, "at": 2**63 - 1}]], b=[[{"k": 1, "at": -(2**63)}]])["met"]
     assert not rows.table().num_rows
 
 
@@ -127,6 +125,6 @@ def test_what_cannot_be_asked_is_refused_in_words(
 ) -> None:
     flow = ps.Dataflow("test")
     schema = "k long, at timestamp, n long, s string, l array<long>"
-    one, other = (flow.input(name, schema).running() for name in "ab")
+    one, other = (flow.table(name, schema) for name in "ab")
     with pytest.raises(kind, match=said):
-        one.join_as_of(other, "k", **asked)
+        one.join_asof(other, "k", **asked)

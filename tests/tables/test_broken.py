@@ -107,4 +107,4 @@ def test_a_sum_of_floats_that_drifts_is_found(monkeypatch: pytest.MonkeyPatch) -
 
 
 def _sums(table: ps.Table) -> ps.Table:
-    return table.reduce("k", n=ps.sum("v")).select("k", n=(ps.col("n") * 2).cast("long"))
+    return table.group_by("k").agg(n=ps.sum("v")).select("k", n=(ps.col("n") * 2).cast("long"))

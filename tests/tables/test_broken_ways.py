@@ -61,37 +61,37 @@ def by_time_alone(batch: pa.RecordBatch, by: Any) -> list[Ranks]:  # noqa: ANN40
 
 def looked_up() -> None:
     flow = ps.Dataflow("test")
-    table = flow.input("table", "k long, n long, w long").running(weight="w")
-    flow.output("out", flow.input("rows", "k long").lookup(table, "k"))
+    table = flow.table("table", "k long, n long, w long", weight="w")
+    flow.output("out", flow.stream_input("rows", "k long").lookup(table, "k"))
     # The second change is much smaller than the first, so that both lie in runs of their own.
     first = [{"k": k, "n": 5, "w": 1} for k in range(9)]
-    found = flow.run_local(rows=[[{"k": 1}], [{"k": 1}]], table=[first, [{"k": 1, "n": 5, "w": -1}]])["out"]
+    found = flow.run(rows=[[{"k": 1}], [{"k": 1}]], table=[first, [{"k": 1, "n": 5, "w": -1}]])["out"]
     assert found.table().to_pylist() == [{"epoch": 0, "k": 1, "n": 5}]
 
 
 def upserted() -> None:
     flow = ps.Dataflow("test")
-    flow.output("out", flow.input("rows", "k long, w long").running(weight="w").upserts("k"))
-    found = flow.run_local(rows=[[{"k": 1, "w": 1}], [{"k": 1, "w": -1}]])["out"]
+    flow.output("out", flow.table("rows", "k long, w long", weight="w").upserts("k"))
+    found = flow.run(rows=[[{"k": 1, "w": 1}], [{"k": 1, "w": -1}]])["out"]
     assert found.table()["deleted"].to_pylist() == [False, True]
 
 
 def mapped() -> None:
     flow = ps.Dataflow("test")
-    table = flow.input("rows", "k long, w long").running(weight="w")
+    table = flow.table("rows", "k long, w long", weight="w")
     flow.output("out", table.map_batches(lambda batch: batch))
-    found = flow.run_local(rows=[[{"k": 1, "w": 1}], [{"k": 1, "w": -1}]])["out"]
+    found = flow.run(rows=[[{"k": 1, "w": 1}], [{"k": 1, "w": -1}]])["out"]
     assert found.table()["diff"].to_pylist() == [1, -1]
 
 
 def nearest() -> None:
     flow = ps.Dataflow("test")
-    rows = flow.input("rows", "k long, at long").running()
-    prices = flow.input("prices", "k long, at long, price long").running()
-    flow.output("out", rows.join_as_of(prices, "k", at="at"))
+    rows = flow.table("rows", "k long, at long")
+    prices = flow.table("prices", "k long, at long, price long")
+    flow.output("out", rows.join_asof(prices, "k", at="at"))
     for order in ([1, 2, 3], [3, 2, 1], [2, 3, 1], [1, 3, 2]):
         given = [[{"k": 1, "at": 0, "price": price}] for price in order]
-        found = flow.run_local(rows=[[{"k": 1, "at": 5}], [], []], prices=given)["out"].table()
+        found = flow.run(rows=[[{"k": 1, "at": 5}], [], []], prices=given)["out"].table()
         now: dict[int, int] = {}
         for row in found.to_pylist():
             now[row["price"]] = now.get(row["price"], 0) + row["diff"]

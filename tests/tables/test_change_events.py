@@ -68,33 +68,45 @@ def test_events_make_the_table_that_the_database_has(
     flow = ps.Dataflow("test")
     options: dict[str, Any] = {"key": "id", "order": "offset"} if by_key else {}
     if form == "structs":
-        table = flow.input("events", STRUCTS).debezium(**options)
+        table = flow.stream_input("events", STRUCTS).to_table(format="debezium", **options)
     else:
-        table = flow.input("events", TEXT).debezium("id long, city string", value="value", **options)
+        table = flow.stream_input("events", TEXT).to_table(
+            format="debezium", schema="id long, city string", value="value", **options
+        )
         epochs = [
             [{"value": as_text(e, is_wrapped=form == "wrapped"), "offset": e["offset"]} for e in events]
             for events in epochs
         ]
     flow.output("now", table)
-    assert put_out(flow.run_local(events=epochs, workers=w)["now"], len(epochs)) == states
+    assert put_out(flow.run(events=epochs, workers=w)["now"], len(epochs)) == states
 
 
 def test_with_a_key_the_row_before_may_be_missing_and_events_may_come_twice() -> None:
     flow = ps.Dataflow("test")
-    flow.output("now", flow.input("events", TEXT).debezium("id long, city string", value="value", key="id"))
+    flow.output(
+        "now",
+        flow.stream_input("events", TEXT).to_table(
+            format="debezium", schema="id long, city string", value="value", key="id"
+        ),
+    )
     create, update = (
         {"op": "c", "after": {"id": 1, "city": "x"}},
         {"op": "u", "after": {"id": 1, "city": "y"}},
     )
     events = [create, update, update, {"op": "d", "before": {"id": 1}}]
     epochs = [[{"value": json.dumps(event), "offset": 0}] for event in events]
-    found = put_out(flow.run_local(events=epochs)["now"], 4)
+    found = put_out(flow.run(events=epochs)["now"], 4)
     assert found == [Counter([(1, "x")]), Counter([(1, "y")]), Counter([(1, "y")]), Counter()]
 
 
 def test_tombstones_and_messages_say_nothing() -> None:
     flow = ps.Dataflow("test")
-    flow.output("now", flow.input("events", "value binary").debezium("id long", value="value"))
+    flow.output(
+        "now",
+        flow.stream_input("events", "value binary").to_table(
+            format="debezium", schema="id long", value="value"
+        ),
+    )
     texts = [
         None,
         b"null",
@@ -102,18 +114,21 @@ def test_tombstones_and_messages_say_nothing() -> None:
         b'{"op": "m"}',
         b'{"op":"c","after":{"id":1}}',
     ]
-    found = flow.run_local(events=[[{"value": text} for text in texts]])["now"]
+    found = flow.run(events=[[{"value": text} for text in texts]])["now"]
     assert put_out(found, 1) == [Counter([(1,)])]
 
 
 def test_text_and_numbers_become_times_and_decimals() -> None:
     flow = ps.Dataflow("test")
     columns = "d date, t timestamp, u timestamp, p decimal(10,2), x double, l array<long>"
-    flow.output("now", flow.input("events", "value string").debezium(columns, value="value"))
+    flow.output(
+        "now",
+        flow.stream_input("events", "value string").to_table(
+            format="debezium", schema=columns, value="value"
+        ),
+    )
     row = {"d": 19_000, "t": "2024-01-01T00:00:00Z", "u": 1_000_000, "p": "1.25", "x": 2, "l": [1]}
-    (found,) = flow.run_local(events=[[{"value": json.dumps({"op": "c", "after": row})}]])["now"][
-        0
-    ].to_pylist()
+    (found,) = flow.run(events=[[{"value": json.dumps({"op": "c", "after": row})}]])["now"][0].to_pylist()
     assert found == {
         "d": date(2022, 1, 8),
         "t": datetime(2024, 1, 1, tzinfo=UTC),
@@ -145,30 +160,41 @@ def test_text_and_numbers_become_times_and_decimals() -> None:
 )
 def test_what_is_no_event_is_refused_with_its_epoch(text: str, said: str) -> None:
     flow = ps.Dataflow("test")
-    flow.output("now", flow.input("events", "value string").debezium("id long", value="value"))
+    flow.output(
+        "now",
+        flow.stream_input("events", "value string").to_table(
+            format="debezium", schema="id long", value="value"
+        ),
+    )
     with pytest.raises((FlowError, SchemaError), match=said):
-        flow.run_local(events=[[{"value": text}]])
+        flow.run(events=[[{"value": text}]])
 
 
 def test_what_cannot_be_asked_of_events_is_refused_in_words() -> None:
     flow = ps.Dataflow("test")
-    structs, text = flow.input("structs", STRUCTS), flow.input("text", "value string, n long")
+    structs, text = flow.stream_input("structs", STRUCTS), flow.stream_input("text", "value string, n long")
     cases: tuple[tuple[Callable[[], object], str], ...] = (
-        (lambda: text.debezium("id long"), "schema= is only for JSON events"),
-        (lambda: text.debezium(), "needs the column 'op'"),
-        (lambda: text.debezium(value="value"), "JSON events need schema=, the columns of the table"),
+        (lambda: text.to_table(format="debezium", schema="id long"), "schema= is only for JSON events"),
+        (lambda: text.to_table(format="debezium"), "needs the column 'op'"),
         (
-            lambda: text.debezium("id long", value="n"),
+            lambda: text.to_table(format="debezium", value="value"),
+            "JSON events need schema=, the columns of the table",
+        ),
+        (
+            lambda: text.to_table(format="debezium", schema="id long", value="n"),
             "'n' must be string or binary to hold JSON events, got int64",
         ),
-        (lambda: text.debezium("id long", value="value", key="key"), "key= needs the column 'key'"),
         (
-            lambda: text.debezium("id long", value="value", key="id", order="at"),
+            lambda: text.to_table(format="debezium", schema="id long", value="value", key="key"),
+            "key= needs the column 'key'",
+        ),
+        (
+            lambda: text.to_table(format="debezium", schema="id long", value="value", key="id", order="at"),
             "order= needs the column 'at'",
         ),
-        (lambda: structs.debezium(order="offset"), "order= needs key="),
+        (lambda: structs.to_table(format="debezium", order="offset"), "order= needs key="),
         (
-            lambda: structs.select("op", "before", after=ps.lit(1)).debezium(),
+            lambda: structs.select("op", "before", after=ps.lit(1)).to_table(format="debezium"),
             "must be structs with the columns of the table",
         ),
     )
@@ -180,7 +206,7 @@ def test_what_cannot_be_asked_of_events_is_refused_in_words() -> None:
 def test_of_deltas_change_feed_only_the_row_counts() -> None:
     flow = ps.Dataflow("test")
     schema = "id long, city string, _change_type string, _commit_version long, _commit_timestamp timestamp"
-    table = flow.input("feed", schema).running(operation="_change_type")
+    table = flow.table("feed", schema, operation="_change_type")
     assert table.schema.names == ["id", "city"]
     flow.output("now", table)
     feed = [(1, "x", "insert", 0), (1, "x", "update_preimage", 1), (1, "y", "update_postimage", 1)]
@@ -194,24 +220,24 @@ def test_of_deltas_change_feed_only_the_row_counts() -> None:
         ]
         for v in range(3)
     ]
-    found = put_out(flow.run_local(feed=epochs, workers=2)["now"], 3)
+    found = put_out(flow.run(feed=epochs, workers=2)["now"], 3)
     assert found == [Counter([(1, "x")]), Counter([(1, "y"), (2, "x")]), Counter([(1, "y")])]
 
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_state_can_say_that_there_are_no_rows(workers: int) -> None:
     flow = ps.Dataflow("test")
-    flow.output("now", flow.input("rows", "n long, none boolean").states(empty="none"))
+    flow.output("now", flow.table("rows", "n long, none boolean", snapshots=True, empty="none"))
     rows = [{"n": n, "none": None if n % 2 else False} for n in range(5)]
     mark = {"n": None, "none": True}
-    found = flow.run_local(rows=[rows, [], [mark], rows[:1], [mark, *rows[:2]]], workers=workers)["now"]
+    found = flow.run(rows=[rows, [], [mark], rows[:1], [mark, *rows[:2]]], workers=workers)["now"]
     sizes = [sum(total.values()) for total in put_out(found, 5)]
     assert sizes == [5, 5, 0, 1, 2]
 
 
 def test_a_mark_of_empty_states_must_be_boolean() -> None:
-    rows = ps.Dataflow("test").input("rows", "n long")
+    rows = ps.Dataflow("test").stream_input("rows", "n long")
     with pytest.raises(SchemaError, match="'n', which marks an empty state, must be boolean, got int64"):
-        rows.states(empty="n")
+        rows.to_table(snapshots=True, empty="n")
     with pytest.raises(SchemaError, match="needs the column 'none'"):
-        rows.states(empty="none")
+        rows.to_table(snapshots=True, empty="none")

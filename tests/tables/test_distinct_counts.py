@@ -18,7 +18,7 @@ from support.table_queries import Row, changes
 
 OK = ps.col("ok")
 
-DIFFERENT: dict[str, tuple[ps.Aggregate, str]] = {
+DIFFERENT: dict[str, tuple[ps.functions.Aggregate, str]] = {
     "texts": (ps.count_distinct("s"), "count(distinct s)"),
     "texts where": (ps.count_distinct("s", where=OK), "count(distinct s) filter (where ok)"),
     "integers": (ps.count_distinct("n"), "count(distinct n)"),
@@ -28,7 +28,7 @@ DIFFERENT: dict[str, tuple[ps.Aggregate, str]] = {
     "booleans": (ps.count_distinct("ok"), "count(distinct ok)"),
     "keys": (ps.count_distinct("k"), "count(distinct k)"),
 }
-BESIDE: dict[str, tuple[ps.Aggregate, str]] = {
+BESIDE: dict[str, tuple[ps.functions.Aggregate, str]] = {
     "rows": (ps.count(), "count(*)"),
     "rows where": (ps.count(where=OK), "count(*) filter (where ok)"),
     "values": (ps.count("s"), "count(s)"),
@@ -44,7 +44,7 @@ def asked(names: list[str], keys: tuple[str, ...]) -> Asked:
     wanted: Any = {f"x{at}": both[name][0] for at, name in enumerate(names)}
     columns = ", ".join([*keys, *(both[name][1] for name in names)])
     grouped = f"group by {', '.join(keys)}" if keys else ""
-    return Asked(lambda a: a.reduce(*keys, aggregates=wanted), f"select {columns} from a {grouped}")  # noqa: S608
+    return Asked(lambda a: a.group_by(*keys).agg(wanted), f"select {columns} from a {grouped}")  # noqa: S608
 
 
 NAMES = st.tuples(

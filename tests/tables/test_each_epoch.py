@@ -51,16 +51,19 @@ VERBS: dict[str, tuple[Made, str]] = {
         "select k, n, rank() over (partition by k order by n nulls first) as r from a qualify r <= 2",
     ),
     "with order": (
-        lambda a, b: a.with_order("k", by="n", total=ps.running_sum("n"), name=ps.lag("n")),
+        lambda a, b: a.with_columns(
+            total=ps.sum("n").over(partition_by="k", order_by="n"),
+            name=ps.lag("n").over(partition_by="k", order_by="n"),
+        ),
         "select k, n, (sum(n) over (w rows unbounded preceding))::bigint, lag(n) over w from a "
         "window w as (partition by k order by n nulls first)",
     ),
     "reduce": (
-        lambda a, b: a.reduce("k", middle=ps.median("n"), all=ps.count_distinct("n"), rows=ps.count()),
+        lambda a, b: a.group_by("k").agg(middle=ps.median("n"), all=ps.count_distinct("n"), rows=ps.count()),
         "select k, median(n), count(distinct n), count(*) from a group by k",
     ),
     "reduce of all": (
-        lambda a, b: a.reduce(rows=ps.count(), total=ps.sum("n")),
+        lambda a, b: a.agg(rows=ps.count(), total=ps.sum("n")),
         "select count(*), sum(n)::bigint from a having count(*) > 0",
     ),
     "count of all": (lambda a, b: a.count(), "select count(*) from a having count(*) > 0"),
@@ -78,7 +81,7 @@ VERBS: dict[str, tuple[Made, str]] = {
     },
     "semi": (lambda a, b: a.join(b, "k", how="semi"), "select k, n from a semi join b using (k)"),
     "anti": (lambda a, b: a.join(b, "k", how="anti"), "select k, n from a anti join b using (k)"),
-    "cross": (lambda a, b: a.join(b.rename(j="k"), how="cross"), "select a.k, n, b.k, m from a, b"),
+    "cross": (lambda a, b: a.join(b.rename({"k": "j"}), how="cross"), "select a.k, n, b.k, m from a, b"),
 }
 
 
@@ -91,9 +94,9 @@ def test_a_verb_is_duckdbs_in_every_epoch_by_itself(
     right = data.draw(st.lists(_ROWS, min_size=len(left), max_size=len(left)))
     make, sql = VERBS[verb]
     flow = ps.Dataflow("law")
-    flow.output("out", make(flow.input("a", A), flow.input("b", B)))
+    flow.output("out", make(flow.stream_input("a", A), flow.stream_input("b", B)))
     rows = {"a": [table_of(each, A) for each in left], "b": [table_of(each, B) for each in right]}
-    found = flow.run_local(rows, workers=workers)["out"]
+    found = flow.run(rows, workers=workers)["out"]
     for epoch in range(len(left)):
         ENGINE.register("a", rows["a"][epoch])
         ENGINE.register("b", rows["b"][epoch])
@@ -105,7 +108,7 @@ def test_a_verb_is_duckdbs_in_every_epoch_by_itself(
 def all_verbs() -> ps.Dataflow:
     """A flow with some of them, and one of them behind another."""
     flow = ps.Dataflow("each epoch")
-    a, b = flow.input("a", A), flow.input("b", B)
+    a, b = flow.stream_input("a", A), flow.stream_input("b", B)
     for verb in ("with order", "reduce", "full", "top of all"):
         flow.output(verb, VERBS[verb][0](a, b))
     flow.output("chain", a.join(b, "k").distinct("k").top(1, by="n"))
@@ -132,13 +135,13 @@ def test_what_is_sent_does_not_depend_on_the_schedule_nor_on_crashes() -> None:
 def test_in_a_loop_each_round_is_by_itself() -> None:
     """Numbers are halved; in each round the greatest of the round is noted."""
     flow = ps.Dataflow("halves")
-    numbers = flow.input("numbers", "n long")
+    numbers = flow.stream_input("numbers", "n long")
     with numbers.loop("halving") as loop:
         again = loop.variable("n long")
-        now = loop.enter(numbers).concat(again)
+        now = loop.enter(numbers).union(again)
         loop.feedback(again, now.filter(ps.col("n") > 1).select(n=(ps.col("n") / 2).cast("long")).distinct())
         flow.output("greatest", loop.leave(now.top(1, by="n desc")))
-    found = flow.run_local(numbers=[[{"n": n} for n in (8, 9, 3)], [{"n": 5}]], workers=2)["greatest"]
+    found = flow.run(numbers=[[{"n": n} for n in (8, 9, 3)], [{"n": 5}]], workers=2)["greatest"]
     assert sorted(row["n"] for row in found[0].to_pylist()) == [1, 2, 4, 9]
     assert sorted(row["n"] for row in found[1].to_pylist()) == [1, 2, 5]
 
@@ -163,54 +166,67 @@ def test_small_epochs_after_a_large_one_find_rows_that_came_and_went_since() -> 
 
 def test_without_keys_the_last_rows_are_those_of_all() -> None:
     flow = ps.Dataflow("test")
-    numbers = flow.input("x", "n long")
-    flow.output("out", numbers.rolling(rows=2, by="n", name=ps.sum(ps.col("n") * 10, where=ps.col("n") > 1)))
-    found = flow.run_local(x=[[{"n": 1}, {"n": 2}], [{"n": 3}]], workers=2)["out"]
+    numbers = flow.stream_input("x", "n long")
+    flow.output(
+        "out",
+        numbers.with_columns(name=ps.sum(ps.col("n") * 10, where=ps.col("n") > 1).over(order_by="n", rows=2)),
+    )
+    found = flow.run(x=[[{"n": 1}, {"n": 2}], [{"n": 3}]], workers=2)["out"]
     assert [sorted(row.items()) for row in found[1].to_pylist()] == [[("n", 3), ("name", 50)]]
     assert sorted((row["n"], row["name"]) for row in found[0].to_pylist()) == [(1, None), (2, 20)]
 
 
 def in_a_loop(stream: Any) -> None:  # noqa: ANN401 - a stream
     with stream.loop() as loop:
-        loop.enter(stream).rolling("shop", rows=2, by="price", n=ps.count())
+        loop.enter(stream).with_columns(n=ps.count().over(partition_by="shop", order_by="price", rows=2))
 
 
 def streams() -> tuple[Any, Any]:
     flow = ps.Dataflow("test")
-    return flow.input("sales", "shop string, price long"), flow.input("shops", "shop string, city string")
+    return flow.stream_input("sales", "shop string, price long"), flow.stream_input(
+        "shops", "shop string, city string"
+    )
 
 
 CASES: list[tuple[Callable[[Any, Any], Any], type[Exception], str]] = [
-    (lambda a, b: a.join(b.running(), "shop"), FlowError, "needs a stream, but was given Table.*lookup"),
+    (lambda a, b: a.join(b.to_table(), "shop"), FlowError, "needs a stream, but was given Table.*lookup"),
     (lambda a, b: a.join(b, "city"), SchemaError, "needs the column 'city'"),
     (lambda a, b: a.top(1, by="prise"), SchemaError, "needs the column 'prise'"),
     (lambda a, b: a.distinct("city"), SchemaError, "needs the column 'city'"),
     (
-        lambda a, b: a.reduce("shop", m=ps.median("price"), running=True),
+        lambda a, b: a.group_by("shop", running=True).agg(m=ps.median("price")),
         FlowError,
         r"'reduce' of stream 'sales' cannot be running: 'm' is median\(price\)\. A table keeps it",
     ),
-    (lambda a, b: a.count(running=True), FlowError, "cannot be running: it has no key column"),
-    (lambda a, b: a.reduce(m=ps.median("shop")), SchemaError, "median needs a column of numbers"),
+    (lambda a, b: a.group_by(running=True).count(), FlowError, "cannot be running: it has no key column"),
+    (lambda a, b: a.agg(m=ps.median("shop")), SchemaError, "median needs a column of numbers"),
     (
-        lambda a, b: a.count("shop", running=True).distinct(),
+        lambda a, b: a.group_by("shop", running=True).count().distinct(),
         FlowError,
         "'distinct' of stream 'count' adds up what .* while the old one is not taken back",
     ),
     (
-        lambda a, b: a.rolling("shop", rows=0, by="price", n=ps.count()),
+        lambda a, b: a.with_columns(n=ps.count().over(partition_by="shop", order_by="price", rows=0)),
         FlowError,
         "rows must be 1 or more, got",
     ),
     (
-        lambda a, b: a.rolling("shop", rows=2, by="price"),
+        lambda a, b: a.with_columns(),
         FlowError,
         "'rolling' of stream 'sales': no aggregate",
     ),
-    (lambda a, b: a.rolling("city", rows=2, by="price", n=ps.count()), SchemaError, "the column 'city'"),
-    (lambda a, b: a.rolling("shop", rows=2, by="prise", n=ps.count()), SchemaError, "the column 'prise'"),
     (
-        lambda a, b: a.rolling(rows=2, by="price", shop=ps.count()),
+        lambda a, b: a.with_columns(n=ps.count().over(partition_by="city", order_by="price", rows=2)),
+        SchemaError,
+        "the column 'city'",
+    ),
+    (
+        lambda a, b: a.with_columns(n=ps.count().over(partition_by="shop", order_by="prise", rows=2)),
+        SchemaError,
+        "the column 'prise'",
+    ),
+    (
+        lambda a, b: a.with_columns(shop=ps.count().over(order_by="price", rows=2)),
         SchemaError,
         "the column 'shop' already exists",
     ),
@@ -220,7 +236,9 @@ CASES: list[tuple[Callable[[Any, Any], Any], type[Exception], str]] = [
         "'rolling' of .* cannot be used in a loop, where no row is the last one",
     ),
     (
-        lambda a, b: a.count("shop", running=True).rolling(rows=2, by="count", n=ps.count()),
+        lambda a, b: (
+            a.group_by("shop", running=True).count().with_columns(n=ps.count().over(order_by="count", rows=2))
+        ),
         FlowError,
         "adds up what .* while the old one is not taken back",
     ),

@@ -107,10 +107,10 @@ def test_rows_that_are_nothing_but_their_key_have_first_rows(
 ) -> None:
     flow = ps.Dataflow("keys")
     schema = pa.schema({"d": pa.int64(), "w": pa.int64()})
-    rows = flow.input("rows", schema).running(weight="w")
+    rows = flow.table("rows", schema, weight="w")
     flow.output("first", rows.top(2, "d", by="d", ties=ties, rank=rank))
     epochs = [{"d": [1, 1, 1, 2, None], "w": [1] * 5}, {"d": [1, 1, 2], "w": [-1] * 3}]
-    results = flow.run_local(rows=[pa.table(each, schema) for each in epochs])["first"]
+    results = flow.run(rows=[pa.table(each, schema) for each in epochs])["first"]
     there: dict[Any, int] = {}
     for epoch, expected in enumerate((first, second)):
         for row in results[epoch].to_pylist():

@@ -47,12 +47,12 @@ def test_late_rows_are_those_before_the_bound_of_the_epochs_before(
     epochs: list[list[Row]], lateness: int, workers: int
 ) -> None:
     flow = ps.Dataflow("late")
-    flow.output("good", flow.input("rows", TIMED).event_time("at", lateness=lateness))
-    dropped = flow.input("others", TIMED).event_time(
-        "at", lateness=lateness, late="drop", late_output="dropped"
+    flow.output("good", flow.stream_input("rows", TIMED).with_watermark("at", lateness))
+    dropped = flow.stream_input("others", TIMED).with_watermark(
+        "at", lateness, late="drop", late_output="dropped"
     )
     flow.output("kept", dropped)
-    found = flow.run_local(rows=timed_tables(epochs), others=timed_tables(epochs), workers=workers)
+    found = flow.run(rows=timed_tables(epochs), others=timed_tables(epochs), workers=workers)
     truth = judged(epochs, lateness)
     for epoch, late in enumerate(truth.late):
         good = Counter(epochs[epoch]) - Counter(late)
@@ -68,14 +68,15 @@ def test_a_window_comes_once_when_the_bound_has_passed_its_end(
 ) -> None:
     flow = ps.Dataflow("final")
     windows = windowed(flow, lateness)
-    flow.output("counts", counted(windows).final())
-    again = flow.input("again", TIMED).event_time("at", lateness=lateness).window("at", SIZE, slide=SLIDE)
-    by_stream = again.delay_until("window_end")
+    flow.output("counts", counted(windows).emit_on_close())
+    again = flow.stream_input("again", TIMED).with_watermark("at", lateness).window("at", SIZE, slide=SLIDE)
+    by_stream = again.emit_on_close("window_end")
     flow.output(
-        "by stream", by_stream.reduce("k", "window_start", "window_end", rows=ps.count(), total=ps.sum("n"))
+        "by stream",
+        by_stream.group_by("k", "window_start", "window_end").agg(rows=ps.count(), total=ps.sum("n")),
     )
     flow.output("rows", by_stream)
-    found = flow.run_local(rows=timed_tables(epochs), again=timed_tables(epochs), workers=workers)
+    found = flow.run(rows=timed_tables(epochs), again=timed_tables(epochs), workers=workers)
     truth = judged(epochs, lateness)
     for epoch, rows in enumerate(truth.in_time):
         wanted = {row: 1 for row in windows_counted(rows) if passed(truth.bounds, epoch, row[2])}
@@ -90,9 +91,9 @@ def test_a_row_stays_until_the_bound_before_the_last_event_has_passed_it(
     epochs: list[list[Row]], lateness: int, workers: int
 ) -> None:
     flow = ps.Dataflow("kept")
-    rows = flow.input("rows", TIMED).event_time("at", lateness=lateness)
-    flow.output("kept", rows.running().keep_until(ps.col("at") + 3))
-    found = flow.run_local(rows=timed_tables(epochs), workers=workers)
+    rows = flow.stream_input("rows", TIMED).with_watermark("at", lateness)
+    flow.output("kept", rows.to_table().retain_until(ps.col("at") + 3))
+    found = flow.run(rows=timed_tables(epochs), workers=workers)
     truth = judged(epochs, lateness)
     applied: int | None = None
     for epoch, total in enumerate(put_out(found["kept"], len(epochs))):
@@ -110,10 +111,10 @@ def test_of_two_streams_the_lesser_bound_counts(
     count = max(len(left), len(right))
     left, right = left + [[]] * (count - len(left)), right + [[]] * (count - len(right))
     flow = ps.Dataflow("two")
-    one = flow.input("a", TIMED).event_time("at", lateness=lateness)
-    other = flow.input("b", TIMED).event_time("at", lateness=3)
-    flow.output("both", one.concat(other).window("at", SIZE, slide=SLIDE).delay_until("window_end"))
-    found = flow.run_local(a=timed_tables(left), b=timed_tables(right), workers=workers)["both"]
+    one = flow.stream_input("a", TIMED).with_watermark("at", lateness)
+    other = flow.stream_input("b", TIMED).with_watermark("at", 3)
+    flow.output("both", one.union(other).window("at", SIZE, slide=SLIDE).emit_on_close("window_end"))
+    found = flow.run(a=timed_tables(left), b=timed_tables(right), workers=workers)["both"]
     a, b = judged(left, lateness), judged(right, 3)
     bounds = least(a.bounds, b.bounds)
     for epoch in range(count):
@@ -123,13 +124,15 @@ def test_of_two_streams_the_lesser_bound_counts(
 
 def test_a_window_of_timestamps_comes_once_and_a_late_row_is_put_out_apart() -> None:
     flow = ps.Dataflow("bids")
-    bids = flow.input("bids", "at timestamp_ntz, price long").event_time("at", lateness="2 minutes")
-    windows = bids.running().window("at", "10 minutes").keep_until("window_end")
-    flow.output("highest", windows.reduce("window_start", "window_end", price=ps.max("price")).final())
+    bids = flow.stream_input("bids", "at timestamp_ntz, price long").with_watermark("at", "2 minutes")
+    windows = bids.to_table().window("at", "10 minutes").retain_until("window_end")
+    flow.output(
+        "highest", windows.group_by("window_start", "window_end").agg(price=ps.max("price")).emit_on_close()
+    )
     start = datetime(2024, 5, 1, 9)
     minutes = [[3, 8], [12], [9, 25], [30]]
     rows = [[{"at": start + timedelta(minutes=m), "price": m} for m in epoch] for epoch in minutes]
-    found = flow.run_local(bids=rows, workers=2)
+    found = flow.run(bids=rows, workers=2)
     assert _prices(found["highest"]) == {1: [8], 2: [12]}
     assert _prices(found["bids_late"]) == {2: [9]}
 
@@ -140,11 +143,11 @@ def _prices(results: Any) -> dict[int, list[int]]:  # noqa: ANN401 - the tables 
 
 def test_what_happens_to_a_row_after_its_time_does_not_come() -> None:
     flow = ps.Dataflow("named")
-    rows = flow.input("rows", "k long, at long").event_time("at", lateness=0)
+    rows = flow.stream_input("rows", "k long, at long").with_watermark("at", 0)
     names = flow.table("names", "k long, name string", key="k")
-    windows = rows.running().window("at", 10).keep_until("window_end")
-    flow.output("named", windows.join(names, "k").select("name", "window_end").final())
-    found = flow.run_local(
+    windows = rows.to_table().window("at", 10).retain_until("window_end")
+    flow.output("named", windows.join(names, "k").select("name", "window_end").emit_on_close())
+    found = flow.run(
         rows=[[{"k": 1, "at": 3}], [{"k": 1, "at": 11}], [], [{"k": 1, "at": 25}]],
         names=[[{"k": 1, "name": "a"}], [], [{"k": 1, "name": "b"}], []],
     )["named"]
@@ -156,13 +159,16 @@ def test_what_happens_to_a_row_after_its_time_does_not_come() -> None:
 
 def test_results_of_windows_can_be_put_into_larger_windows() -> None:
     flow = ps.Dataflow("cascade")
-    rows = flow.input("rows", "at long").event_time("at", lateness=0)
-    small = rows.running().window("at", 5).keep_until("window_end")
-    fives = small.reduce("window_start", "window_end", rows=ps.count()).final()
-    large = fives.running().window("window_start", 20, start="start", end="end").keep_until("end")
-    flow.output("twenties", large.reduce("start", "end", rows=ps.sum("rows"), fives=ps.count()).final("end"))
+    rows = flow.stream_input("rows", "at long").with_watermark("at", 0)
+    small = rows.to_table().window("at", 5).retain_until("window_end")
+    fives = small.group_by("window_start", "window_end").agg(rows=ps.count()).emit_on_close()
+    large = fives.to_table().window("window_start", 20, start="start", end="end").retain_until("end")
+    flow.output(
+        "twenties",
+        large.group_by("start", "end").agg(rows=ps.sum("rows"), fives=ps.count()).emit_on_close("end"),
+    )
     times = [[1, 2], [7], [21], [22, 38], [39], [60]]
-    found = flow.run_local(rows=[[{"at": at} for at in epoch] for epoch in times], workers=3)["twenties"]
+    found = flow.run(rows=[[{"at": at} for at in epoch] for epoch in times], workers=3)["twenties"]
     assert {e: t.to_pylist() for e, t in found.items() if t.num_rows} == {
         2: [{"start": 0, "end": 20, "rows": 3, "fives": 2}],
         5: [{"start": 20, "end": 40, "rows": 4, "fives": 2}],
@@ -173,10 +179,10 @@ def test_results_of_windows_can_be_put_into_larger_windows() -> None:
 def test_state_does_not_grow_with_the_number_of_epochs(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     made = noted(monkeypatch)
     flow = ps.Dataflow("bounded")
-    flow.output("counts", counted(windowed(flow, lateness=4)).final())
+    flow.output("counts", counted(windowed(flow, lateness=4)).emit_on_close())
     epochs = (pa.table({"k": [e % 3, 1], "at": [2 * e, 2 * e + 3], "n": [1, 2]}) for e in range(count))
     stored, windows = [], 0
-    for _, tables in flow.stream_local(rows=epochs):
+    for _, tables in flow.stream(rows=epochs):
         windows += tables["counts"].num_rows
         stored.append(sum(map(len, made)))
     assert len(made) >= 3, "the groups, and the rows of both that wait"
@@ -185,44 +191,44 @@ def test_state_does_not_grow_with_the_number_of_epochs(count: int, monkeypatch: 
 
 
 CASES: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
-    (lambda s: s.event_time("time", lateness=1), SchemaError, "'event time' of .* needs the column 'time'"),
-    (lambda s: s.event_time("s", lateness=1), SchemaError, "needs a timestamp, a date or an integer"),
-    (lambda s: s.event_time("at", lateness="1 s"), FlowError, "lateness is a length of integers"),
-    (lambda s: s.event_time("at", lateness=-1), FlowError, "a lateness of 0 or more"),
-    (lambda s: s.event_time("at", lateness=1, late="no"), FlowError, "late= must be one of error, output"),
+    (lambda s: s.with_watermark("time", 1), SchemaError, "'event time' of .* needs the column 'time'"),
+    (lambda s: s.with_watermark("s", 1), SchemaError, "needs a timestamp, a date or an integer"),
+    (lambda s: s.with_watermark("at", "1 s"), FlowError, "lateness is a length of integers"),
+    (lambda s: s.with_watermark("at", -1), FlowError, "a lateness of 0 or more"),
+    (lambda s: s.with_watermark("at", 1, late="no"), FlowError, "late= must be one of error, output"),
     (
-        lambda s: s.event_time("at", lateness=1, late="error", late_output="x"),
+        lambda s: s.with_watermark("at", 1, late="error", late_output="x"),
         FlowError,
         "late rows, which are errors",
     ),
-    (lambda s: s.running().final("at"), FlowError, "waits for event time, and no stream .* has one"),
-    (lambda s: s.delay_until("at"), FlowError, "waits for event time, and no stream"),
+    (lambda s: s.to_table().emit_on_close("at"), FlowError, "waits for event time, and no stream .* has one"),
+    (lambda s: s.emit_on_close("at"), FlowError, "waits for event time, and no stream"),
     (
-        lambda s: s.event_time("at", lateness=1).running().window("at", 5).count("window_end").final(),
+        lambda s: s.with_watermark("at", 1).to_table().window("at", 5).count("window_end").emit_on_close(),
         FlowError,
-        r"'count' before it would keep all rows for ever. Let rows go before it: table.keep_until",
+        r"'count' before it would keep all rows for ever. Let rows go before it: table.retain_until",
     ),
     (
-        lambda s: s.event_time("at", lateness=1).running().keep_until("s"),
+        lambda s: s.with_watermark("at", 1).to_table().retain_until("s"),
         SchemaError,
         "needs a timestamp, a date or an integer",
     ),
     (
-        lambda s: s.event_time("at", lateness=1).delay_until("day"),
+        lambda s: s.with_watermark("at", 1).emit_on_close("day"),
         SchemaError,
         "is date32.* and the event time is int64",
     ),
     (
         lambda s: (
-            s.event_time("at", lateness=1)
-            .concat(s.event_time("day", lateness="1 day", late_output="x"))
-            .delay_until("at")
+            s.with_watermark("at", 1)
+            .union(s.with_watermark("day", "1 day", late_output="x"))
+            .emit_on_close("at")
         ),
         FlowError,
         "several event times, which must be of one type; 'rows' has int64 and 'rows' has date32",
     ),
     (
-        lambda s: s.event_time("at", lateness=1).running().iterate(lambda t: t.keep_until("at")),
+        lambda s: s.with_watermark("at", 1).to_table().iterate(lambda t: t.retain_until("at")),
         FlowError,
         "stands in a loop, where event time does not pass",
     ),
@@ -234,22 +240,22 @@ def test_what_cannot_be_promised_or_awaited_is_refused_in_words(
     asked: Callable[[Any], Any], kind: type[Exception], said: str
 ) -> None:
     with pytest.raises(kind, match=said):
-        asked(ps.Dataflow("test").input("rows", "at long, day date, s string"))
+        asked(ps.Dataflow("test").stream_input("rows", "at long, day date, s string"))
 
 
 def test_event_time_is_promised_outside_loops() -> None:
-    rows = ps.Dataflow("test").input("rows", "at long")
+    rows = ps.Dataflow("test").stream_input("rows", "at long")
     with rows.loop() as loop, pytest.raises(FlowError, match="needs epochs, outside loops"):
-        loop.enter(rows).event_time("at", lateness=1)
+        loop.enter(rows).with_watermark("at", 1)
 
 
 def test_a_late_row_that_is_an_error_is_named() -> None:
     flow = ps.Dataflow("strict")
     flow.output(
-        "rows", flow.input("rows", "at timestamp").event_time("at", lateness="1 minute", late="error")
+        "rows", flow.stream_input("rows", "at timestamp").with_watermark("at", "1 minute", late="error")
     )
     rows = [[{"at": datetime(2024, 5, 1, 10, tzinfo=UTC)}], [{"at": datetime(2024, 5, 1, 9, tzinfo=UTC)}]]
     with pytest.raises(
         FlowError, match=r"in epoch 1 to the row .*9, 0.* which is late: .* no 'at' before .*09:59"
     ):
-        flow.run_local(rows=rows)
+        flow.run(rows=rows)

@@ -107,7 +107,7 @@ def by_brute_force() -> None:
     epochs: list[list[Row]] = [
         [(0, 3, 1)], [(0, 8, 2), (1, 17, 1)], [(0, 2, 5), (1, 12, 1)], [(0, 30, 1)], [], [(1, 60, 2)]
     ]  # fmt: skip
-    found = final_flow().run_local(rows=timed_tables(epochs), workers=2)
+    found = final_flow().run(rows=timed_tables(epochs), workers=2)
     truth = judged(epochs, 6)
     applied = None
     for epoch, total in enumerate(put_out(found["open"], len(epochs))):
@@ -126,17 +126,17 @@ def with_more_workers() -> None:
         (folder := Path(place, "in")).mkdir()
         pq.write_table(pa.table({"k": [1], "at": [100], "n": [1]}), folder / "0.parquet")
         for workers in (1, 3):
-            query = final_flow().start_local(
-                rows=ps.files(folder, units_per_tick=None),
+            query = final_flow().start(
+                rows=ps.io.files(folder, units_per_tick=None),
                 workers=workers,
                 checkpoint=f"{place}/checkpoint",
                 output=f"{place}/out",
             )
-            query.processAllAvailable()
+            query.process_all_available()
             query.stop()
             for number in range(1, 7):
                 pq.write_table(pa.table({"k": [1], "at": [number], "n": [1]}), folder / f"{number}.parquet")
-        late = ps.read_published(f"{place}/out", "rows_late")
+        late = ps.read_changes(f"{place}/out", "rows_late")
         assert sorted(late["at"].to_pylist()) == list(range(1, 7))
 
 

@@ -24,9 +24,9 @@ def test_each_element_is_a_row_as_often_as_its_row_is_there(
 ) -> None:
     rows = data.draw(changes(st.tuples(st.integers(0, 2), _TAGS), epochs))
     flow = ps.Dataflow("test")
-    table = flow.input("rows", ROWS).running(weight="w")
+    table = flow.table("rows", ROWS, weight="w")
     flow.output("tags", table.explode("tags", outer=outer, position="at"))
-    results = flow.run_local(rows=[table_of(each, ROWS) for each in rows], workers=workers)["tags"]
+    results = flow.run(rows=[table_of(each, ROWS) for each in rows], workers=workers)["tags"]
     for epoch, found in enumerate(put_out(results, epochs)):
         wanted: Counter[Row] = Counter()
         for number, tags in accumulated(rows[: epoch + 1]):
@@ -39,11 +39,11 @@ def test_each_element_is_a_row_as_often_as_its_row_is_there(
 @pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.large_list(pa.int64()), pa.list_(pa.int64(), 2)])
 def test_streams_have_it_for_lists_of_every_kind(kind: pa.DataType) -> None:
     flow = ps.Dataflow("test")
-    rows = flow.input("rows", pa.schema({"id": pa.int64(), "l": kind}))
+    rows = flow.stream_input("rows", pa.schema({"id": pa.int64(), "l": kind}))
     flow.output("inner", rows.explode("l"))
     flow.output("outer", rows.explode("l", outer=True))
     given = pa.table({"id": [1, 2], "l": pa.array([[5, 6], None], kind)})
-    found = flow.run_local(rows=[given])
+    found = flow.run(rows=[given])
     assert found["inner"][0].to_pylist() == [{"id": 1, "l": 5}, {"id": 1, "l": 6}]
     assert found["outer"][0].to_pylist() == [{"id": 1, "l": 5}, {"id": 1, "l": 6}, {"id": 2, "l": None}]
 
@@ -57,18 +57,18 @@ def test_a_function_is_given_rows_without_weights_and_keeps_their_weights() -> N
         return pa.table({"half": pc.divide(even["n"], 2)}) if even.num_rows else None
 
     flow = ps.Dataflow("test")
-    table = flow.input("rows", "n long, w long").running(weight="w")
+    table = flow.table("rows", "n long, w long", weight="w")
     flow.output("halves", table.map_batches(halves, "half long"))
     epochs = [[{"n": 4, "w": 2}, {"n": 3, "w": 1}, {"n": 6, "w": 2}], [{"n": 4, "w": -1}]]
-    found = put_out(flow.run_local(rows=epochs)["halves"], 2)
+    found = put_out(flow.run(rows=epochs)["halves"], 2)
     assert found == [Counter({(2,): 2, (3,): 2}), Counter({(2,): 1, (3,): 2})]
     assert seen == [(["n"], [3]), (["n"], [4, 6]), (["n"], [4])]
 
 
 def test_what_cannot_be_asked_is_refused_in_words() -> None:
     flow = ps.Dataflow("test")
-    rows = flow.input("rows", "id long, tags array<string>")
-    for each in (rows, rows.running()):
+    rows = flow.stream_input("rows", "id long, tags array<string>")
+    for each in (rows, rows.to_table()):
         with pytest.raises(SchemaError, match=r"'explode' of .* needs the column 'tag'"):
             each.explode("tag")
         with pytest.raises(SchemaError, match="column 'id' must be a list, got int64"):
@@ -76,14 +76,14 @@ def test_what_cannot_be_asked_is_refused_in_words() -> None:
         with pytest.raises(SchemaError, match="the column 'id' already exists"):
             each.explode("tags", position="id")
     with pytest.raises(SchemaError, match="a column cannot be called 'diff'"):
-        rows.running().explode("tags", position="diff")
+        rows.to_table().explode("tags", position="diff")
     with pytest.raises(SchemaError, match="a column cannot be called 'diff'"):
-        rows.running().map_batches(lambda batch: batch, "diff long")
+        rows.to_table().map_batches(lambda batch: batch, "diff long")
 
 
 def test_what_a_function_makes_must_fit_what_was_declared() -> None:
     flow = ps.Dataflow("test")
-    rows = flow.input("rows", "id long").running()
+    rows = flow.table("rows", "id long")
     flow.output("out", rows.flat_map(lambda row: [{"name": row["id"]}], "id long"))
     with pytest.raises(SchemaError, match="operator 'flat map'"):
-        flow.run_local(rows=[[{"id": 1}]])
+        flow.run(rows=[[{"id": 1}]])

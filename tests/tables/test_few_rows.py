@@ -3,7 +3,7 @@
 - an arrangement of changes of sizes around those that stay apart, asked for as many keys as are looked up by
   a dictionary, one more, and many; with every kind of column, and with hashes of which most are alike;
 - sums of rows that a single column tells apart, and of those of which none does;
-- ``minus`` and ``intersect`` where both sides change at once.
+- ``except_`` and ``intersect`` where both sides change at once.
 """
 
 import math
@@ -156,11 +156,11 @@ def test_one_row_twice_is_seen(rows: int, column: str) -> None:
 def test_rows_of_both_and_of_the_first_alone(data: st.DataObject, workers: int, epochs: int) -> None:
     one, other = (data.draw(changes(RIGHT_ROWS, epochs)) for _ in range(2))
     flow = ps.Dataflow("test")
-    a, b = (flow.input(name, RIGHT).running(weight="w") for name in ("a", "b"))
+    a, b = (flow.table(name, RIGHT, weight="w") for name in ("a", "b"))
     flow.output("both", a.intersect(b))
-    flow.output("rest", a.minus(b))
-    flow.output("none", a.minus(a))
-    results = flow.run_local(
+    flow.output("rest", a.except_(b))
+    flow.output("none", a.except_(a))
+    results = flow.run(
         a=[table_of(rows, RIGHT) for rows in one],
         b=[table_of(rows, RIGHT) for rows in other],
         workers=workers,
@@ -192,11 +192,11 @@ def test_rows_of_both_and_of_the_first_alone_in_a_loop(
     }
     schemas = dict.fromkeys(given_rows, "k long, w long") | {"edges": "k long, n long, w long"}
     flow = ps.Dataflow("test")
-    tables = {name: flow.input(name, schema).running(weight="w") for name, schema in schemas.items()}
+    tables = {name: flow.table(name, schema, weight="w") for name, schema in schemas.items()}
 
     def further(seen: ps.Table, edges: ps.Table, closed: ps.Table, opened: ps.Table) -> ps.Table:
         steps = seen.join(edges, "k").select(k=ps.col("n"))
-        return seen.union(steps).minus(closed).intersect(opened)
+        return seen.union(steps).except_(closed).intersect(opened)
 
     made = tables["starts"].distinct().iterate(further, tables["edges"], tables["closed"], tables["open"])
     flow.output("seen", made)
@@ -207,7 +207,7 @@ def test_rows_of_both_and_of_the_first_alone_in_a_loop(
         ]
         for name, parts in given_rows.items()
     }
-    results = flow.run_local(rows, workers=workers)["seen"]
+    results = flow.run(rows, workers=workers)["seen"]
     total: Counter[int] = Counter()
     for epoch in range(epochs):
         there = {name: accumulated(parts[: epoch + 1]) for name, parts in given_rows.items()}

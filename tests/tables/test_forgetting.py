@@ -39,25 +39,25 @@ GAP, BEFORE, AFTER = 6, 3, 8
 
 def sessions_flow(lateness: int) -> ps.Dataflow:
     flow = ps.Dataflow("sessions")
-    rows = flow.input("rows", TIMED).event_time("at", lateness=lateness)
-    sessions = rows.running().sessions("k", at="at", gap=GAP, while_open=True)
+    rows = flow.stream_input("rows", TIMED).with_watermark("at", lateness)
+    sessions = rows.to_table().session_window("k", at="at", gap=GAP, while_open=True)
     flow.output("open", sessions)
-    flow.output("final", sessions.final("session_end"))
+    flow.output("final", sessions.emit_on_close("session_end"))
     return flow
 
 
 def within_flow(lateness: int) -> ps.Dataflow:
     flow = ps.Dataflow("within")
-    rows = flow.input("rows", TIMED).event_time("at", lateness=lateness)
-    others = flow.input("others", TIMED).event_time("at", lateness=4)
-    flow.output("pairs", rows.join_within(others, "k", at="at", within=(BEFORE, AFTER)))
+    rows = flow.stream_input("rows", TIMED).with_watermark("at", lateness)
+    others = flow.stream_input("others", TIMED).with_watermark("at", 4)
+    flow.output("pairs", rows.join_interval(others, "k", at="at", within=(BEFORE, AFTER)))
     return flow
 
 
 @settings(max_examples=20, deadline=None)
 @given(epochs=EPOCHS, lateness=st.integers(0, 15), workers=WORKERS)
 def test_sessions_come_once_and_are_forgotten(epochs: list[list[Row]], lateness: int, workers: int) -> None:
-    found = sessions_flow(lateness).run_local(rows=timed_tables(epochs), workers=workers)
+    found = sessions_flow(lateness).run(rows=timed_tables(epochs), workers=workers)
     truth = judged(epochs, lateness)
     applied: int | None = None
     for epoch, total in enumerate(put_out(found["open"], len(epochs))):
@@ -81,9 +81,9 @@ def close_pairs(left: list[Row], right: list[Row]) -> Counter[Row]:
 
 
 def judge_pairs(left: list[list[Row]], right: list[list[Row]], lateness: int, workers: int) -> None:
-    found = within_flow(lateness).run_local(
-        rows=timed_tables(left), others=timed_tables(right), workers=workers
-    )["pairs"]
+    found = within_flow(lateness).run(rows=timed_tables(left), others=timed_tables(right), workers=workers)[
+        "pairs"
+    ]
     a, b = judged(left, lateness), judged(right, 4)
     total: Counter[Row] = Counter()
     for epoch in range(len(left)):
@@ -128,11 +128,11 @@ def test_a_pair_that_goes_in_parts_does_not_come_again(monkeypatch: pytest.Monke
 
 def test_of_timestamps_pairs_are_close_in_time() -> None:
     flow = ps.Dataflow("paid")
-    orders = flow.input("orders", "id long, at timestamp_ntz").event_time("at", lateness="1 minute")
-    paid = flow.input("paid", "id long, paid_at timestamp_ntz").event_time("paid_at", lateness="1 minute")
-    flow.output("pairs", orders.join_within(paid, "id", at={"at": "paid_at"}, within="10 minutes"))
+    orders = flow.stream_input("orders", "id long, at timestamp_ntz").with_watermark("at", "1 minute")
+    paid = flow.stream_input("paid", "id long, paid_at timestamp_ntz").with_watermark("paid_at", "1 minute")
+    flow.output("pairs", orders.join_interval(paid, "id", at={"at": "paid_at"}, within="10 minutes"))
     start = datetime(2024, 5, 1, 9)
-    found = flow.run_local(
+    found = flow.run(
         orders=[[{"id": 1, "at": start}, {"id": 2, "at": start}]],
         paid=[
             [
@@ -155,7 +155,7 @@ def test_state_does_not_grow_with_the_number_of_epochs(
     written = flow(4)
     names = ["rows", "others"] if flow is within_flow else ["rows"]
     epochs = [pa.table({"k": [e % 3, 1], "at": [7 * e, 7 * e + 3], "n": [1, 2]}) for e in range(count)]
-    stored = [sum(map(len, made)) for _ in written.stream_local({name: iter(epochs) for name in names})]
+    stored = [sum(map(len, made)) for _ in written.stream({name: iter(epochs) for name in names})]
     assert len(made) >= 4
     assert max(stored[count // 2 :]) <= 2 * max(stored[20:75]) < 400
 
@@ -190,22 +190,30 @@ def test_generations_may_differ_in_their_number_of_workers(name: str) -> None:
 
 
 CASES: list[tuple[Callable[[Any, Any], Any], type[Exception], str]] = [
-    (lambda a, b: a.join_within(b, "k", at="time", within=1), SchemaError, "needs the column 'time'"),
-    (lambda a, b: a.join_within(b, "k", at="at", within="1 s"), FlowError, "within is a length of integers"),
+    (lambda a, b: a.join_interval(b, "k", at="time", within=1), SchemaError, "needs the column 'time'"),
     (
-        lambda a, b: a.join_within(b, "k", at="at", within=(1, -1)),
+        lambda a, b: a.join_interval(b, "k", at="at", within="1 s"),
+        FlowError,
+        "within is a length of integers",
+    ),
+    (
+        lambda a, b: a.join_interval(b, "k", at="at", within=(1, -1)),
         FlowError,
         "within must be durations of 0 or more",
     ),
-    (lambda a, b: a.join_within(b, "k", at={"at": "day"}, within=1), SchemaError, "both must have one type"),
-    (lambda a, b: a.join_within(b, "k", at={}, within=1), FlowError, "at must be one column, or a mapping"),
     (
-        lambda a, b: a.running().count("k", "at").join_within(b.running(), "k", at="at", within=1),
+        lambda a, b: a.join_interval(b, "k", at={"at": "day"}, within=1),
+        SchemaError,
+        "both must have one type",
+    ),
+    (lambda a, b: a.join_interval(b, "k", at={}, within=1), FlowError, "at must be one column, or a mapping"),
+    (
+        lambda a, b: a.to_table().count("k", "at").join_interval(b.to_table(), "k", at="at", within=1),
         FlowError,
         "append-only tables, but rows of table 'count' can be deleted",
     ),
     (
-        lambda a, b: a.running().sessions("k", at="day", gap="1 day", while_open=True),
+        lambda a, b: a.to_table().session_window("k", at="day", gap="1 day", while_open=True),
         SchemaError,
         "uses the event time 'day', but the event time of its rows is int64",
     ),
@@ -218,13 +226,13 @@ def test_what_cannot_be_forgotten_is_refused_in_words(
 ) -> None:
     flow = ps.Dataflow("test")
     streams = [
-        flow.input(name, "k long, at long, day date").event_time("at", lateness=1) for name in ("a", "b")
+        flow.stream_input(name, "k long, at long, day date").with_watermark("at", 1) for name in ("a", "b")
     ]
     with pytest.raises(kind, match=said):
         asked(*streams)
 
 
 def test_sessions_without_event_time_stay() -> None:
-    rows = ps.Dataflow("test").input("rows", TIMED).running()
+    rows = ps.Dataflow("test").table("rows", TIMED)
     with pytest.raises(FlowError, match="waits for event time, and no stream that it is made of has one"):
-        rows.sessions("k", at="at", gap=3, while_open=True)
+        rows.session_window("k", at="at", gap=3, while_open=True)

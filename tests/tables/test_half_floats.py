@@ -31,17 +31,20 @@ AGGREGATES = [
 
 Make = Callable[[ps.Table], ps.Table]
 QUERIES: dict[str, Make] = {
-    **{name: lambda t, name=name: t.reduce("k", v=getattr(ps, name)("h")) for name in AGGREGATES},  # type: ignore[misc]
-    "max_by": lambda t: t.reduce("k", v=ps.max_by("n", "h")),
-    "first": lambda t: t.reduce("k", v=ps.first("h", by="n")),
-    "quantile": lambda t: t.reduce("k", v=ps.quantile("h", 0.3)),
+    **{name: lambda t, name=name: t.group_by("k").agg(v=getattr(ps, name)("h")) for name in AGGREGATES},  # type: ignore[misc]
+    "max_by": lambda t: t.group_by("k").agg(v=ps.max_by("n", "h")),
+    "first": lambda t: t.group_by("k").agg(v=ps.first("h", by="n")),
+    "quantile": lambda t: t.group_by("k").agg(v=ps.quantile("h", 0.3)),
     "key": lambda t: t.count("h"),
     "distinct": lambda t: t.select("h").distinct(),
     "top": lambda t: t.top(2, "k", by=["h desc", "n"]),
     "join": lambda t: t.join(t, "h"),
     "left join": lambda t: t.join(t.filter(ps.col("n") > 1), "h", how="left"),
-    "with order": lambda t: t.with_order("k", by=["h", "n"], before=ps.lag("h"), low=ps.running_min("h")),
-    "minus": lambda t: t.select("h").minus(t.filter(ps.col("n") > 1).select("h")),
+    "with order": lambda t: t.with_columns(
+        before=ps.lag("h").over(partition_by="k", order_by=["h", "n"]),
+        low=ps.min("h").over(partition_by="k", order_by=["h", "n"]),
+    ),
+    "minus": lambda t: t.select("h").except_(t.filter(ps.col("n") > 1).select("h")),
     "expression": lambda t: t.select(x=ps.col("h") + 1, y=ps.col("h") > 1),
 }
 
@@ -62,7 +65,7 @@ def rows(seed: int) -> list[list[tuple[int, float | None, int, int]]]:
 def put_out_with(half: pa.DataType, make: Make, seed: int) -> list[Counter[str]]:
     schema = pa.schema({"k": pa.int64(), "h": half, "n": pa.int64(), "w": pa.int64()})
     flow = ps.Dataflow("halves")
-    flow.output("result", make(flow.input("rows", schema).running(weight="w")))
+    flow.output("result", make(flow.table("rows", schema, weight="w")))
     to = np.float16 if half == pa.float16() else float
     epochs = [
         pa.table(
@@ -78,7 +81,7 @@ def put_out_with(half: pa.DataType, make: Make, seed: int) -> list[Counter[str]]
     ]
     totals: Counter[str] = Counter()
     made = []
-    for changes in flow.run_local(rows=epochs, workers=2)["result"].values():
+    for changes in flow.run(rows=epochs, workers=2)["result"].values():
         for row in changes.to_pylist():
             weight = row.pop("diff")
             totals[str(list(row.values()))] += weight

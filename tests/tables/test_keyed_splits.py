@@ -91,7 +91,7 @@ def test_after_every_epoch_the_greatest_row_of_each_key_is_there(
 ) -> None:
     epochs = in_epochs(rows, cuts)
     found = put_out(
-        people_flow().run_local(people=[as_rows(each) for each in epochs], workers=w)["people"], len(epochs)
+        people_flow().run(people=[as_rows(each) for each in epochs], workers=w)["people"], len(epochs)
     )
     for number in range(len(epochs)):
         assert found[number] == newest([row for epoch in epochs[: number + 1] for row in epoch])
@@ -118,7 +118,7 @@ def test_two_rows_of_a_key_and_an_order_value_are_ordered_by_their_content() -> 
             flow.output("t", flow.table("t", schema, key="id", order="v", deleted="gone"))
             epochs = in_epochs([dict(zip(names, row, strict=True)) for row in rows], [rng.randrange(7)])
             there: Counter[str] = Counter()
-            for _, changes in sorted(flow.run_local(t=epochs, workers=workers)["t"].items()):
+            for _, changes in sorted(flow.run(t=epochs, workers=workers)["t"].items()):
                 for row in changes.to_pylist():
                     there[repr([row[name] for name in names[:-1]])] += row["diff"]
             seen.add(tuple(sorted(row for row, weight in there.items() if weight)))
@@ -128,9 +128,7 @@ def test_two_rows_of_a_key_and_an_order_value_are_ordered_by_their_content() -> 
 
 def test_rows_that_are_delivered_twice_change_nothing() -> None:
     row = (1, "x", 5, False)
-    found = people_flow().run_local(
-        people=[as_rows([row, row]), as_rows([row]), as_rows([(1, "x", 5, True)] * 2)]
-    )
+    found = people_flow().run(people=[as_rows([row, row]), as_rows([row]), as_rows([(1, "x", 5, True)] * 2)])
     assert put_out(found["people"], 3) == [Counter([(1, "x", 5)]), Counter([(1, "x", 5)]), Counter()]
     assert [found["people"][epoch].num_rows for epoch in range(3)] == [1, 0, 1]
 
@@ -151,7 +149,7 @@ def test_every_type_that_has_an_order_can_be_the_order(kind: str) -> None:
         "binary": (b"", b"a"),
     }
     rows = [[{"id": 1, "v": number, "o": values[kind][number]}] for number in (1, 0)]
-    assert [row[1] for row in put_out(flow.run_local(t=rows)["t"], 2)[-1]] == [1]
+    assert [row[1] for row in put_out(flow.run(t=rows)["t"], 2)[-1]] == [1]
 
 
 def test_a_list_orders_nothing() -> None:
@@ -177,16 +175,16 @@ def restarted(rows: Sequence[Person], cuts: Sequence[int], rng: random.Random) -
         (folder := Path(place, "in")).mkdir()
         for number, epoch in enumerate(in_epochs(rows, cuts)):
             pq.write_table(pa.Table.from_pylist(as_rows(epoch), kinds), folder / f"{number}.parquet")
-            query = people_flow().start_local(
-                people=ps.files(folder),
+            query = people_flow().start(
+                people=ps.io.files(folder),
                 workers=rng.randrange(1, 4),
                 checkpoint=f"{place}/checkpoint",
                 output=f"{place}/out",
             )
-            query.processAllAvailable()
+            query.process_all_available()
             query.stop()
         there: Counter[Any] = Counter()
-        for row in ps.read_published(f"{place}/out", "people").to_pylist():
+        for row in ps.read_changes(f"{place}/out", "people").to_pylist():
             there[row["id"], row["city"], row["version"]] += row["diff"]
         return Counter({row: weight for row, weight in there.items() if weight})
 
@@ -240,48 +238,60 @@ def test_events_are_ordered_by_a_field_inside_them(
     flow = ps.Dataflow("events")
     events: list[dict[str, Any]] = [event_of(row) for row in rows]
     if form == "structs":
-        table = flow.input("events", STRUCTS).debezium(key="id", order=order)
+        table = flow.stream_input("events", STRUCTS).to_table(format="debezium", key="id", order=order)
     else:
         told = f"{order} string" if order.endswith("id") else order
-        table = flow.input("events", "value string").debezium(
-            "id long, city string", value="value", key="id", order=told
+        table = flow.stream_input("events", "value string").to_table(
+            format="debezium", schema="id long, city string", value="value", key="id", order=told
         )
         wrapped = [{"schema": {}, "payload": each} if form == "payload" else each for each in events]
         events = [{"value": json.dumps(each)} for each in wrapped]
     flow.output("now", table)
     epochs = in_epochs(events, cuts)
-    found = put_out(flow.run_local(events=epochs, workers=w)["now"], len(epochs))[-1]
+    found = put_out(flow.run(events=epochs, workers=w)["now"], len(epochs))[-1]
     assert found == Counter((key, city) for key, city, _ in newest(rows).elements())
 
 
 def test_an_order_that_no_event_can_have_is_rejected() -> None:
     flow = ps.Dataflow("events")
-    structs, text = flow.input("structs", STRUCTS), flow.input("text", "value string, meta struct<n long>")
+    structs, text = (
+        flow.stream_input("structs", STRUCTS),
+        flow.stream_input("text", "value string, meta struct<n long>"),
+    )
     options: dict[str, Any] = {"schema": "id long, city string", "value": "value", "key": "id"}
     cases: tuple[tuple[Callable[[], object], str], ...] = (
         (
-            lambda: structs.debezium(key="id", order="source.pos"),
+            lambda: structs.to_table(format="debezium", key="id", order="source.pos"),
             "is not a field of 'source', which is struct",
         ),
         (
-            lambda: structs.debezium(key="id", order="source.lsn.x"),
+            lambda: structs.to_table(format="debezium", key="id", order="source.lsn.x"),
             "is not a field of 'source.lsn', which is int64",
         ),
-        (lambda: structs.debezium(key="id", order="after.city"), "which the event of a deleted row lacks"),
-        (lambda: structs.debezium(key="id", order="nothing.x"), "needs the column 'nothing'"),
-        (lambda: structs.debezium(key="id", order="source.tx"), "must be a number, a text or a time"),
         (
-            lambda: text.debezium(**options, order="source.lsn nonsense"),
+            lambda: structs.to_table(format="debezium", key="id", order="after.city"),
+            "which the event of a deleted row lacks",
+        ),
+        (
+            lambda: structs.to_table(format="debezium", key="id", order="nothing.x"),
+            "needs the column 'nothing'",
+        ),
+        (
+            lambda: structs.to_table(format="debezium", key="id", order="source.tx"),
+            "must be a number, a text or a time",
+        ),
+        (
+            lambda: text.to_table(format="debezium", **options, order="source.lsn nonsense"),
             "must be a path such as 'source.lsn'",
         ),
-        (lambda: text.debezium(**options, order="meta.m"), "is not a field of 'meta'"),
+        (lambda: text.to_table(format="debezium", **options, order="meta.m"), "is not a field of 'meta'"),
     )
     for asked, said in cases:
         with pytest.raises((FlowError, SchemaError), match=said):
             asked()
-    flow.output("now", text.debezium(**options, order="source.lns"))
+    flow.output("now", text.to_table(format="debezium", **options, order="source.lns"))
     with pytest.raises(FlowError, match=r"has no 'source\.lns'\. Name a field that every event has"):
-        flow.run_local(text=[[{"value": json.dumps(event_of((1, "x", 1, False))), "meta": None}]], structs=[])
+        flow.run(text=[[{"value": json.dumps(event_of((1, "x", 1, False))), "meta": None}]], structs=[])
 
 
 # Watermarks.
@@ -310,7 +320,7 @@ def test_tombstones_that_the_watermark_has_freed_are_not_missed(
     epochs = in_epochs(rows, cuts)
     names = ("id", "city", "at", "gone")
     data = [[dict(zip(names, row, strict=True)) for row in epoch] for epoch in epochs]
-    found = put_out(timed_flow().run_local(people=data, workers=w)["people"], len(epochs))
+    found = put_out(timed_flow().run(people=data, workers=w)["people"], len(epochs))
     in_time: list[Person] = []
     greatest: int | None = None
     for number, epoch in enumerate(epochs):
@@ -322,7 +332,7 @@ def test_tombstones_that_the_watermark_has_freed_are_not_missed(
 def test_state_of_deleted_keys_is_freed_by_the_watermark() -> None:
     sizes = {}
     for lateness in (3, 10_000):
-        with timed_flow(lateness).open_local() as run:
+        with timed_flow(lateness).open() as run:
             for epoch in range(100):
                 rows = [{"id": epoch * 10 + n, "city": "x", "at": epoch, "gone": True} for n in range(10)]
                 run.input("people").send(rows)
@@ -337,7 +347,7 @@ def test_state_of_deleted_keys_is_freed_by_the_watermark() -> None:
 
 def test_a_row_without_event_time_is_rejected_where_tombstones_are_freed() -> None:
     with pytest.raises(FlowError, match="of epoch 0 has null in 'at', which orders the rows of a key"):
-        timed_flow().run_local(people=[[{"id": 1, "city": "x", "at": None, "gone": False}]])
+        timed_flow().run(people=[[{"id": 1, "city": "x", "at": None, "gone": False}]])
 
 
 def test_what_a_keyed_table_keeps_is_described() -> None:
@@ -411,7 +421,7 @@ def judge_splits() -> None:
         rows, cuts = stories(seed)
         epochs = in_epochs(rows, cuts)
         data = [as_rows(each) for each in epochs]
-        found = put_out(people_flow().run_local(people=data, workers=2)["people"], len(epochs))
+        found = put_out(people_flow().run(people=data, workers=2)["people"], len(epochs))
         assert found[-1] == newest(rows)
 
 
@@ -419,7 +429,7 @@ def judge_watermarks() -> None:
     # The last row is at the watermark itself, as the deletion is.
     story = [[(1, "x", 5, True)], [(2, "x", 8, False)], [(1, "y", 5, False)]]
     data = [[dict(zip(("id", "city", "at", "gone"), row, strict=True)) for row in epoch] for epoch in story]
-    found = put_out(timed_flow().run_local(people=data)["people"], len(story))
+    found = put_out(timed_flow().run(people=data)["people"], len(story))
     assert found[-1] == newest([row for epoch in story for row in epoch])
 
 
@@ -450,7 +460,7 @@ def test_a_mistake_is_found_and_what_is_right_is_not(mistake: str, monkeypatch: 
 def test_a_snapshot_without_tombstones_is_rejected() -> None:
     schema = pa.schema([("id", pa.int64()), ("version", pa.int64()), DIFF_FIELD])
     operator = OrderedUpserts(UpsertPlan(("id",), "version", "gone", schema))
-    context = cast("ps.Context", SimpleNamespace(operator="people: upserts"))
+    context = cast("ps.ports.Context", SimpleNamespace(operator="people: upserts"))
     with pytest.raises(
         RecoveryError,
         match=r"'people: upserts': the snapshot of an earlier version has no tombstones .* new checkpoint",

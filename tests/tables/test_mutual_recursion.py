@@ -74,7 +74,7 @@ def _fed(history: list[Facts], *, one_by_one: bool) -> tuple[dict[str, list[pa.T
 def test_rights_are_those_of_brute_force_when_some_are_taken_back(seed: int, one_by_one: bool) -> None:
     history = _history(random.Random(seed), 6)
     fed, moments = _fed(history, one_by_one=one_by_one)
-    results = rights_flow().run_local(fed, workers=1 + seed % 3)
+    results = rights_flow().run(fed, workers=1 + seed % 3)
     totals = {name: put_out(results[name], len(moments)) for name in ("members", "viewers")}
     for epoch, facts in enumerate(moments):
         members, viewers = brute_rights(facts)
@@ -105,8 +105,8 @@ def _step(table: ps.Table, edges: ps.Table) -> ps.Table:
 
 
 def _edges_and_starts(flow: ps.Dataflow) -> tuple[ps.Table, ps.Table]:
-    edges = flow.input("edges", "src long, dst long, w long").running(weight="w")
-    return edges, flow.input("starts", "node long, w long").running(weight="w")
+    edges = flow.table("edges", "src long, dst long, w long", weight="w")
+    return edges, flow.table("starts", "node long, w long", weight="w")
 
 
 def test_a_table_that_begins_without_rows_is_filled_by_the_others() -> None:
@@ -129,7 +129,7 @@ def test_a_table_that_begins_without_rows_is_filled_by_the_others() -> None:
         "edges": [pa.table({"src": [0, 1, 2], "dst": [1, 2, 0], "w": [1, 1, 1]}), _row(2, 0, -1)],
         "starts": [pa.table({"node": [0], "w": [1]})],
     }
-    results = flow.run_local(rows)
+    results = flow.run(rows)
     evens, odds = (put_out(results[name], 2) for name in ("even", "odd"))
     assert [sorted(each) for each in evens] == [[(0,), (1,), (2,)], [(0,), (2,)]]
     assert [sorted(each) for each in odds] == [[(0,), (1,), (2,)], [(1,)]]
@@ -151,7 +151,7 @@ def test_a_recursion_that_needs_more_rounds_is_an_error() -> None:
     )
     flow.output("a", made["a"])
     with pytest.raises(LoopError, match="5"):
-        flow.run_local(starts=[pa.table({"node": [0], "w": [1]})], edges=[])
+        flow.run(starts=[pa.table({"node": [0], "w": [1]})], edges=[])
 
 
 MISUSE: list[tuple[Callable[[ps.Table, ps.Table], object], type[Exception], str]] = [

@@ -88,7 +88,7 @@ def test_of_fifty_events_one_is_a_person_three_are_auctions_and_the_others_bids(
     }
     for name, tables in made.items():
         flow = ps.Dataflow("schemas")
-        assert all(table.schema.equals(flow.input(name, SCHEMAS[name]).schema) for table in tables[:1])
+        assert all(table.schema.equals(flow.stream_input(name, SCHEMAS[name]).schema) for table in tables[:1])
 
 
 def test_events_are_out_of_order_and_by_no_more_than_the_bound() -> None:

@@ -24,7 +24,7 @@ VALUES = (0.0, -0.0, 1.5, -1.5, None)
 
 
 def _appended(flow: ps.Dataflow) -> ps.Table:
-    return flow.input("t", "k long, x double").running()
+    return flow.table("t", "k long, x double")
 
 
 def _upserted(flow: ps.Dataflow) -> ps.Table:
@@ -55,13 +55,13 @@ def final(
     rows = make(flow)
     flow.output("rows", rows)
     flow.output("texts", rows.distinct().select(s=ps.col("x").cast("string")))
-    flow.output("groups", rows.reduce("x", n=ps.count()))
+    flow.output("groups", rows.group_by("x").agg(n=ps.count()))
     schema = pa.schema([("k", pa.int64()), ("x", pa.float64())])
     tables = [
         pa.table({"k": [k for k, _ in epoch], "x": [x for _, x in epoch]}, schema=schema) for epoch in epochs
     ]
     counted: Counter[str] = Counter()
-    results = flow.run_local(t=tables)
+    results = flow.run(t=tables)
     for name in ("rows", "texts", "groups"):
         for table in results[name].values():
             for row in table.to_pylist():
@@ -101,10 +101,10 @@ def test_a_table_that_keeps_the_sign_is_found(which: str, monkeypatch: pytest.Mo
 
 def test_a_row_that_was_inserted_with_one_zero_is_deleted_with_the_other() -> None:
     flow = ps.Dataflow("deleted")
-    table = flow.input("t", "x double, n long").running(weight="n")
+    table = flow.table("t", "x double, n long", weight="n")
     flow.output("texts", table.select(s=ps.col("x").cast("string")))
     epochs = [pa.table({"x": [-0.0], "n": [1]}), pa.table({"x": [0.0], "n": [-1]})]
-    results = flow.run_local(t=epochs)["texts"]
+    results = flow.run(t=epochs)["texts"]
     assert [each.to_pylist() for each in results.values()] == [
         [{"s": "0.0", "diff": 1}],
         [{"s": "0.0", "diff": -1}],
@@ -114,6 +114,6 @@ def test_a_row_that_was_inserted_with_one_zero_is_deleted_with_the_other() -> No
 def test_other_values_keep_their_bits() -> None:
     values = [math.inf, -math.inf, 5e-324, -5e-324, 1.7976931348623157e308, None]
     flow = ps.Dataflow("bits")
-    flow.output("rows", flow.input("t", "x double").running())
-    (rows,) = flow.run_local(t=[pa.table({"x": values})])["rows"].values()
+    flow.output("rows", flow.table("t", "x double"))
+    (rows,) = flow.run(t=[pa.table({"x": values})])["rows"].values()
     assert sorted(map(repr, rows["x"].to_pylist())) == sorted(map(repr, values))

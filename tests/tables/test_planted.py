@@ -106,8 +106,8 @@ def judge_aggregates(names: Sequence[str]) -> None:
             judge_sales(asked, sales_epochs(seed))
 
 
-def _reduced_by(aggregate: ps.Aggregate) -> Callable[[ps.Table], ps.Table]:
-    return lambda a: a.reduce("k", x=aggregate)
+def _reduced_by(aggregate: ps.functions.Aggregate) -> Callable[[ps.Table], ps.Table]:
+    return lambda a: a.group_by("k").agg(x=aggregate)
 
 
 @pytest.mark.parametrize("name", AGGREGATES)
@@ -151,11 +151,11 @@ def judge_as_of() -> None:
     for seed, direction in itertools.product(range(3), ("backward", "forward")):
         given = random.Random(seed).sample(quotes, len(quotes))
         flow = ps.Dataflow("as of")
-        mine = flow.input("t", "k long, at long").running()
-        theirs = flow.input("q", "k long, at long, price long").running()
-        flow.output("met", mine.join_as_of(theirs, "k", at="at", direction=direction))  # type: ignore[arg-type]
+        mine = flow.table("t", "k long, at long")
+        theirs = flow.table("q", "k long, at long, price long")
+        flow.output("met", mine.join_asof(theirs, "k", at="at", direction=direction))  # type: ignore[arg-type]
         found = put_out(
-            flow.run_local(
+            flow.run(
                 t=[[{"k": k, "at": at} for k, at in trades], []],
                 q=[[{"k": k, "at": at, "price": p} for k, at, p in part] for part in (given[:3], given[3:])],
             )["met"],
@@ -197,11 +197,11 @@ def judge_within() -> None:
             for each in rows.values():
                 each.append([{"k": rng.randrange(2), "at": epoch + rng.randrange(3)} for _ in range(2)])
         flow = ps.Dataflow("within")
-        one, other = (flow.input(name, "k long, at long").event_time("at", lateness=2) for name in rows)
-        flow.output("pairs", one.join_within(other, "k", at="at", within=(before, after)))
+        one, other = (flow.stream_input(name, "k long, at long").with_watermark("at", 2) for name in rows)
+        flow.output("pairs", one.join_interval(other, "k", at="at", within=(before, after)))
         found = Counter(
             (row["k"], row["at"], row["at_right"])
-            for row in flow.run_local(rows, workers=2)["pairs"].table().to_pylist()
+            for row in flow.run(rows, workers=2)["pairs"].table().to_pylist()
         )
         wanted = Counter(
             (a["k"], a["at"], b["at"])
@@ -239,7 +239,7 @@ def judge_sessions(make: Callable[[ps.Dataflow], ps.Stream | ps.Table], *, are_c
     flow.output("sessions", make(flow))
     times = [[(1, 0)], [(2, 5)], [(1, 5)], [(2, 30)], [(2, 60)]]
     data = [[{"k": k, "at": at} for k, at in each] for each in times]
-    found = flow.run_local(rows=data, workers=2)["sessions"].table().to_pylist()
+    found = flow.run(rows=data, workers=2)["sessions"].table().to_pylist()
     total: Counter[Row] = Counter()
     for row in found:
         if not are_closed and row["epoch"] > 2:  # later on all sessions are over, and leave
@@ -254,20 +254,22 @@ def judge_sessions(make: Callable[[ps.Dataflow], ps.Stream | ps.Table], *, are_c
 
 def of_stream(flow: ps.Dataflow) -> ps.Stream:
     return (
-        flow.input("rows", "k long, at long")
-        .event_time("at", lateness=0)
-        .sessions("k", at="at", gap=5, n=ps.count())
+        flow.stream_input("rows", "k long, at long")
+        .with_watermark("at", 0)
+        .session_window("k", at="at", gap=5, n=ps.count())
     )
 
 
 def of_table(flow: ps.Dataflow) -> ps.Table:
-    rows = flow.input("rows", "k long, at long").event_time("at", lateness=0).running()
-    return rows.sessions("k", at="at", gap=5, while_open=True, n=ps.count())
+    rows = flow.stream_input("rows", "k long, at long").with_watermark("at", 0).to_table()
+    return rows.session_window("k", at="at", gap=5, while_open=True, n=ps.count())
 
 
 def of_epochs(flow: ps.Dataflow) -> ps.Stream:
-    epochs = ps.event_time("at", every=5, lateness=60)
-    return flow.input("rows", "k long, at long", epoch=epochs).sessions("k", at="at", gap=5, n=ps.count())
+    epochs = ps.by_event_time("at", every=5, lateness=60)
+    return flow.stream_input("rows", "k long, at long", epochs=epochs).session_window(
+        "k", at="at", gap=5, n=ps.count()
+    )
 
 
 def judge_closed() -> None:
@@ -312,10 +314,10 @@ def judge_rolling_ties() -> None:
             [(rng.randrange(2), rng.randrange(2), rng.randrange(3)) for _ in range(4)] for _ in range(3)
         ]
         flow = ps.Dataflow("rolling")
-        rows = flow.input("rows", "k long, n long, v long")
-        flow.output("out", rows.rolling("k", rows=2, by="n", total=ps.sum("v")))
+        rows = flow.stream_input("rows", "k long, n long, v long")
+        flow.output("out", rows.with_columns(total=ps.sum("v").over(partition_by="k", order_by="n", rows=2)))
         data = [[dict(zip("knv", row, strict=True)) for row in epoch] for epoch in epochs]
-        found = flow.run_local(rows=data, workers=2)["out"]
+        found = flow.run(rows=data, workers=2)["out"]
         kept: dict[int, list[tuple[int, int]]] = {}
         for number, epoch in enumerate(epochs):
             wanted: Counter[Row] = Counter()
@@ -480,9 +482,7 @@ def judge_range() -> None:
             text = f"""create table t (id long, n {kind});
                 select id, count(*) over (order by {order} range between {begin} and {end}) as c from t"""  # noqa: S608
             rows = [{"id": at, "n": n} for at, n in enumerate(values)]
-            found = {
-                row["id"]: row["c"] for row in ps.sql(text).run_local(t=[rows]).table("result").to_pylist()
-            }
+            found = {row["id"]: row["c"] for row in ps.sql(text).run(t=[rows]).table("result").to_pylist()}
             for at, n in enumerate(values):
                 assert found[at] == _range_count(values, n, order, begin, end), (kind, order, begin, end, n)
 

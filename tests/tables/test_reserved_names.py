@@ -23,21 +23,23 @@ NEW: dict[str, Callable[[ps.Table, str], ps.Table | ps.Stream]] = {
     "select": lambda t, name: t.select(ps.col("n").alias(name)),
     "select, named": lambda t, name: t.select("k", **{name: ps.col("n")}),
     "with_columns": lambda t, name: t.with_columns(**{name: ps.col("n")}),
-    "rename": lambda t, name: t.rename(**{name: "n"}),
-    "reduce, a sum": lambda t, name: t.reduce("k", aggregates={name: ps.sum("n")}),
-    "reduce, a greatest value": lambda t, name: t.reduce("k", aggregates={name: ps.max("n")}),
-    "reduce, all rows of a key": lambda t, name: t.reduce("k", aggregates={name: ps.median("n")}),
-    "reduce, different values": lambda t, name: t.reduce("k", aggregates={name: ps.count_distinct("n")}),
-    "reduce, in all": lambda t, name: t.reduce(aggregates={name: ps.sum("n")}),
+    "rename": lambda t, name: t.rename({old: new for new, old in {name: "n"}.items()}),
+    "reduce, a sum": lambda t, name: t.group_by("k").agg({name: ps.sum("n")}),
+    "reduce, a greatest value": lambda t, name: t.group_by("k").agg({name: ps.max("n")}),
+    "reduce, all rows of a key": lambda t, name: t.group_by("k").agg({name: ps.median("n")}),
+    "reduce, different values": lambda t, name: t.group_by("k").agg({name: ps.count_distinct("n")}),
+    "reduce, in all": lambda t, name: t.agg({name: ps.sum("n")}),
     "top": lambda t, name: t.top(1, "k", by="n", rank=name),
     "top, in all": lambda t, name: t.top(1, by="n", rank=name),
-    "with_order": lambda t, name: t.with_order("k", by="n", functions={name: ps.row_number()}),
-    "with_order, in all": lambda t, name: t.with_order(by="n", functions={name: ps.lag("n")}),
+    "over": lambda t, name: t.with_columns({name: ps.row_number().over(partition_by="k", order_by="n")}),
+    "over, in all": lambda t, name: t.with_columns({name: ps.lag("n").over(order_by="n")}),
     "window, start": lambda t, name: t.window("at", 3, start=name),
     "window, end": lambda t, name: t.window("at", 3, end=name),
-    "sessions, start": lambda t, name: t.sessions("k", at="at", gap=3, start=name),
-    "sessions, end": lambda t, name: t.sessions("k", at="at", gap=3, end=name, rows=ps.count()),
-    "sessions, aggregates": lambda t, name: t.sessions("k", at="at", gap=3, aggregates={name: ps.count()}),
+    "sessions, start": lambda t, name: t.session_window("k", at="at", gap=3, start=name),
+    "sessions, end": lambda t, name: t.session_window("k", at="at", gap=3, end=name, rows=ps.count()),
+    "sessions, aggregates": lambda t, name: t.session_window(
+        "k", at="at", gap=3, aggregates={name: ps.count()}
+    ),
     "explode": lambda t, name: t.explode("l", position=name),
     "map_batches": lambda t, name: t.map_batches(lambda batch: batch, f"`{name}` long"),
     "flat_map": lambda t, name: t.flat_map(lambda row: [row], f"`{name}` long"),
@@ -48,13 +50,15 @@ JOINS: dict[str, Callable[[ps.Table, str], ps.Table | ps.Stream]] = {
     "join, left": lambda t, suffix: two(t)[0].join(two(t)[1], "k", how="left", suffix=suffix),
     "join, full": lambda t, suffix: two(t)[0].join(two(t)[1], "k", how="full", suffix=suffix),
     "join, cross": lambda t, suffix: two(t)[0].join(two(t)[1], how="cross", suffix=suffix),
-    "join_as_of": lambda t, suffix: two(t)[0].join_as_of(two(t)[1], "k", at="at", suffix=suffix),
-    "join_within": lambda t, suffix: two(t)[0].join_within(two(t)[1], "k", at="at", within=1, suffix=suffix),
+    "join_asof": lambda t, suffix: two(t)[0].join_asof(two(t)[1], "k", at="at", suffix=suffix),
+    "join_interval": lambda t, suffix: two(t)[0].join_interval(
+        two(t)[1], "k", at="at", within=1, suffix=suffix
+    ),
 }
 
 
 def table_of(flow: ps.Dataflow) -> ps.Table:
-    return flow.input("rows", COLUMNS).event_time("at", lateness=0).running()
+    return flow.stream_input("rows", COLUMNS).with_watermark("at", 0).to_table()
 
 
 @pytest.mark.parametrize("name", ["diff", "__all", "__round_0", "__rows", "__until", "__0"])
@@ -79,15 +83,15 @@ def test_no_suffix_makes_the_name_of_the_weight(verb: str) -> None:
 def test_other_names_are_free(verb: str, name: str) -> None:
     flow = ps.Dataflow("test")
     flow.output(
-        "made", NEW[verb](table_of(flow), name) if name != "name" else table_of(flow).rename(name="n")
+        "made", NEW[verb](table_of(flow), name) if name != "name" else table_of(flow).rename({"n": "name"})
     )
-    rows = flow.run_local(rows=[[ROW]])["made"][0].to_pylist()
+    rows = flow.run(rows=[[ROW]])["made"][0].to_pylist()
     assert rows
     assert all(name in row for row in rows)
 
 
 def test_rolling_gives_no_column_a_name_that_is_taken() -> None:
-    stream = ps.Dataflow("test").input("rows", COLUMNS)
+    stream = ps.Dataflow("test").stream_input("rows", COLUMNS)
     for name in ("diff", "__all", "__rows"):
         with pytest.raises(SchemaError, match=rf": a column cannot be called '{name}'.*Rename it"):
-            stream.rolling("k", rows=2, by="n", aggregates={name: ps.sum("n")})
+            stream.with_columns({name: ps.sum("n").over(partition_by="k", order_by="n", rows=2)})

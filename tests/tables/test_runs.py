@@ -20,16 +20,16 @@ def shown(results: Any) -> dict[str, dict[int, list[str]]]:  # noqa: ANN401 - ta
 @pytest.mark.parametrize("name", NAMES)
 def test_a_verified_run_is_found_right(name: str) -> None:
     flow, inputs = FLOWS[name](), inputs_of(name)
-    assert shown(flow.run_local(inputs, workers=2, verify=True)) == shown(flow.run_local(inputs))
+    assert shown(flow.run(inputs, workers=2, verify=True)) == shown(flow.run(inputs))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_in_processes_puts_out_the_same(name: str) -> None:
     flow, inputs = FLOWS[name](), inputs_of(name)
-    assert shown(flow.run_local(inputs, processes=2)) == shown(flow.run_local(inputs))
+    assert shown(flow.run(inputs, processes=2)) == shown(flow.run(inputs))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_with_a_checkpoint_puts_out_the_same(name: str, tmp_path: Path) -> None:
     flow, inputs = FLOWS[name](), inputs_of(name)
-    assert shown(flow.run_local(inputs, workers=2, checkpoint=tmp_path)) == shown(flow.run_local(inputs))
+    assert shown(flow.run(inputs, workers=2, checkpoint=tmp_path)) == shown(flow.run(inputs))

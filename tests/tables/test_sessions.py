@@ -45,7 +45,7 @@ def test_sessions_are_duckdbs_after_every_epoch(
     data: st.DataObject, gap: int, keys: tuple[str, ...], workers: int, epochs: int
 ) -> None:
     judge_events(
-        lambda a: a.sessions(*keys, at="at", gap=timedelta(minutes=gap)),
+        lambda a: a.session_window(*keys, at="at", gap=timedelta(minutes=gap)),
         islands(gap, f"partition by {', '.join(keys)}" if keys else ""),
         data.draw(changes(EVENT_ROWS, epochs)),
         workers,
@@ -66,7 +66,7 @@ def test_aggregates_of_sessions_are_duckdbs_after_every_epoch(
     rows = islands(gap, "partition by k" if keys else "")
     own = "".join(f"{key}, " for key in keys)
     judge_events(
-        lambda a: a.sessions(
+        lambda a: a.session_window(
             *keys, at="at", gap=timedelta(minutes=gap), start=ps.min("n"), rows=ps.count(), name=ps.sum("n")
         ),
         f"select {own}b, e, count(*), min(n), sum(n) from ({rows}) as s(k, t, n, b, e) "  # noqa: S608 - our own
@@ -82,11 +82,11 @@ def event(minute: int, weight: int = 1) -> Row:
 
 def test_a_late_row_joins_two_sessions_and_divides_them_when_it_goes() -> None:
     flow = ps.Dataflow("sessions")
-    rows = flow.input("rows", "user string, at long, w long").running(weight="w")
-    sessions = rows.sessions("user", at="at", gap=5)
-    flow.output("sessions", sessions.reduce("user", "session_start", "session_end", rows=ps.count()))
+    rows = flow.table("rows", "user string, at long, w long", weight="w")
+    sessions = rows.session_window("user", at="at", gap=5)
+    flow.output("sessions", sessions.group_by("user", "session_start", "session_end").agg(rows=ps.count()))
     epochs = [[(0, 1), (8, 1)], [(4, 1)], [(4, -1)]]
-    found = flow.run_local(
+    found = flow.run(
         rows=[[{"user": "ada", "at": at, "w": w} for at, w in epoch] for epoch in epochs], workers=2
     )["sessions"]
     assert [
@@ -104,7 +104,7 @@ def test_an_end_that_is_not_in_its_session_is_found(monkeypatch: pytest.MonkeyPa
 
     def judged() -> None:
         judge_events(
-            lambda a: a.sessions("k", at="at", gap="5 minutes"), islands(5, "partition by k"), epochs, 1
+            lambda a: a.session_window("k", at="at", gap="5 minutes"), islands(5, "partition by k"), epochs, 1
         )
 
     judged()
@@ -119,13 +119,25 @@ def test_an_end_that_is_not_in_its_session_is_found(monkeypatch: pytest.MonkeyPa
 
 
 CASES: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
-    (lambda t: t.sessions("who", at="at", gap="1 s"), SchemaError, "'sessions' of .* needs the column 'who'"),
-    (lambda t: t.sessions("s", at="time", gap="1 s"), SchemaError, "needs the column 'time'"),
-    (lambda t: t.sessions("s", at="s", gap="1 s"), SchemaError, "needs a timestamp, a date or an integer"),
-    (lambda t: t.sessions("s", at="at", gap=3), FlowError, "gap must be a timedelta or text"),
-    (lambda t: t.sessions("s", at="at", gap="0 s"), FlowError, "gap must be above 0"),
-    (lambda t: t.sessions("s", at="at", gap="1 s", start="s"), SchemaError, "column 's' already exists"),
-    (lambda t: t.sessions("s", at="at", gap="1 s", end="diff"), SchemaError, "cannot be called 'diff'"),
+    (
+        lambda t: t.session_window("who", at="at", gap="1 s"),
+        SchemaError,
+        "'sessions' of .* needs the column 'who'",
+    ),
+    (lambda t: t.session_window("s", at="time", gap="1 s"), SchemaError, "needs the column 'time'"),
+    (
+        lambda t: t.session_window("s", at="s", gap="1 s"),
+        SchemaError,
+        "needs a timestamp, a date or an integer",
+    ),
+    (lambda t: t.session_window("s", at="at", gap=3), FlowError, "gap must be a timedelta or text"),
+    (lambda t: t.session_window("s", at="at", gap="0 s"), FlowError, "gap must be above 0"),
+    (
+        lambda t: t.session_window("s", at="at", gap="1 s", start="s"),
+        SchemaError,
+        "column 's' already exists",
+    ),
+    (lambda t: t.session_window("s", at="at", gap="1 s", end="diff"), SchemaError, "cannot be called 'diff'"),
     (lambda t: t.session_window("at", "5 minutes"), AttributeError, r"here that is sessions\('user'"),
 ]
 
@@ -135,4 +147,4 @@ def test_what_is_no_session_is_refused_in_words(
     asked: Callable[[Any], Any], kind: type[Exception], said: str
 ) -> None:
     with pytest.raises(kind, match=said):
-        asked(ps.Dataflow("test").input("rows", "at timestamp, s string").running())
+        asked(ps.Dataflow("test").table("rows", "at timestamp, s string"))

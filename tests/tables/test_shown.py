@@ -37,12 +37,12 @@ HOWS = [how for how in get_args(How) if how != "cross"]
 
 def joined() -> ps.Dataflow:
     flow = ps.Dataflow("orders")
-    orders = flow.input("orders", "id long, shop long").running()
-    shops = flow.input("shops", "shop long, city string").running()
+    orders = flow.table("orders", "id long, shop long")
+    shops = flow.table("shops", "shop long, city string")
     both = orders.join(shops, "shop")
     flow.output("cities", both.count("city"))
     flow.output("last", both.top(1, "city", by="id desc"))
-    flow.output("largest", both.reduce("city", id=ps.max("id")))
+    flow.output("largest", both.group_by("city").agg(id=ps.max("id")))
     return flow
 
 
@@ -66,41 +66,43 @@ def test_describe_says_what_is_kept_and_what_a_change_costs() -> None:
 
 def test_describe_says_where_a_change_costs_all_rows_of_a_key() -> None:
     flow = ps.Dataflow("medians")
-    flow.output("m", flow.input("x", "k long, v double").running().reduce("k", m=ps.median("v")))
+    flow.output("m", flow.table("x", "k long, v double").group_by("k").agg(m=ps.median("v")))
     assert "a change costs all rows of the keys that change" in flow.describe()
 
 
 def all_operations() -> ps.Dataflow:
     """A flow with every operation of tables, and those of streams that keep something."""
     flow = ps.Dataflow("everything")
-    stream = flow.input("a", "k long, at long, n long, tags array<long>")
-    a = stream.drop("tags").running()
-    b = flow.input("b", "k long, at long, n long").running()
-    events = flow.input("events", "k long, at long, n long").event_time("at", lateness=3)
-    states = flow.input("states", "k long, at long, n long").states()
-    weighted = flow.input("weighted", "k long, w long").running(weight="w")
-    codes = flow.input("codes", "k long, op string").running(operation="op")
+    stream = flow.stream_input("a", "k long, at long, n long, tags array<long>")
+    a = stream.drop("tags").to_table()
+    b = flow.table("b", "k long, at long, n long")
+    events = flow.stream_input("events", "k long, at long, n long").with_watermark("at", 3)
+    states = flow.table("states", "k long, at long, n long", snapshots=True)
+    weighted = flow.table("weighted", "k long, w long", weight="w")
+    codes = flow.table("codes", "k long, op string", operation="op")
     upserts = flow.table("upserts", "k long, n long", key="k", order="n")
-    debezium = flow.input("debezium", "value string, offset long").debezium("k long", value="value")
-    windows = events.running().window("at", 10).keep_until("window_end")
+    debezium = flow.stream_input("debezium", "value string, offset long").to_table(
+        format="debezium", schema="k long", value="value"
+    )
+    windows = events.to_table().window("at", 10).retain_until("window_end")
     tables = [
         *(a.join(b, "k", how=how) for how in HOWS),
         a.join(b, how="cross"),
-        a.join_as_of(b, "k", at="at"),
+        a.join_asof(b, "k", at="at"),
         a.select("k").union(b.select("k")).distinct(),
-        a.minus(b),
+        a.except_(b),
         a.intersect(b),
         a.distinct("k", by="at"),
-        a.with_columns(m=ps.col("n") + 1).rename(o="m").filter(ps.col("n") > 0),
+        a.with_columns(m=ps.col("n") + 1).rename({"m": "o"}).filter(ps.col("n") > 0),
         a.count("k"),
-        a.reduce(total=ps.sum("n"), distinct=ps.count_distinct("n")),
-        a.reduce("k", low=ps.min("n"), typical=ps.median("n"), latest=ps.last("n", by="at")),
+        a.agg(total=ps.sum("n"), distinct=ps.count_distinct("n")),
+        a.group_by("k").agg(low=ps.min("n"), typical=ps.median("n"), latest=ps.last("n", by="at")),
         a.top(2, "k", by="at"),
-        a.with_order("k", by="at", before=ps.lag("n")),
-        a.sessions("k", at="at", gap=5, rows=ps.count()),
-        events.running().sessions("k", at="at", gap=5, while_open=True),
+        a.with_columns(before=ps.lag("n").over(partition_by="k", order_by="at")),
+        a.session_window("k", at="at", gap=5, rows=ps.count()),
+        events.to_table().session_window("k", at="at", gap=5, while_open=True),
         windows.count("window_end"),
-        stream.running().explode("tags"),
+        stream.to_table().explode("tags"),
         a.map_batches(lambda batch: batch, a.schema),
         a.select("k").iterate(lambda x: x.distinct()),
         states.count("k"),
@@ -114,14 +116,14 @@ def all_operations() -> ps.Dataflow:
     streams = [
         a.changes(),
         a.upserts("k"),
-        a.appended(),
-        windows.count("window_end").final("window_end"),
-        events.window("at", 10).delay_until("window_end"),
-        events.sessions("k", at="at", gap=5),
-        events.join_within(events.select("k", "at"), "k", at="at", within=2),
+        a.to_stream(),
+        windows.count("window_end").emit_on_close("window_end"),
+        events.window("at", 10).emit_on_close("window_end"),
+        events.session_window("k", at="at", gap=5),
+        events.join_interval(events.select("k", "at"), "k", at="at", within=2),
         stream.drop("tags").lookup(b, "k"),
-        stream.rolling("k", rows=2, by="at", total=ps.sum("n")),
-        stream.reduce("k", total=ps.sum("n")),
+        stream.with_columns(total=ps.sum("n").over(partition_by="k", order_by="at", rows=2)),
+        stream.group_by("k").agg(total=ps.sum("n")),
         stream.top(1, "k", by="at"),
     ]
     for number, each in enumerate(streams):
@@ -151,9 +153,9 @@ def test_every_operator_that_keeps_rows_can_say_how_many() -> None:
 
 def test_describe_says_which_operators_keep_a_table_once() -> None:
     flow = ps.Dataflow("test")
-    a, b = (flow.input(name, f"k long, {name} long").running() for name in ("a", "b"))
+    a, b = (flow.table(name, f"k long, {name} long") for name in ("a", "b"))
     flow.output("left", a.join(b, "k", how="left"))
-    flow.output("itself", b.join(b.rename(c="b"), "k"))
+    flow.output("itself", b.join(b.rename({"b": "c"}), "k"))
     words = flow.describe()
     assert "shares left, by k, with join: left: others" in words
     assert "shares right, by k, with join 2" in words
@@ -162,10 +164,10 @@ def test_describe_says_which_operators_keep_a_table_once() -> None:
 
 def test_a_table_with_weights_is_kept_once_for_its_border_and_for_all_that_is_distinct() -> None:
     flow = ps.Dataflow("test")
-    a, b = (flow.input(name, "k long, n long, w long").running(weight="w") for name in ("a", "b"))
+    a, b = (flow.table(name, "k long, n long, w long", weight="w") for name in ("a", "b"))
     flow.output("distinct", a.distinct())
-    flow.output("rest", a.minus(b))
-    flow.output("selected", a.select("k").distinct(name="keys"))
+    flow.output("rest", a.except_(b))
+    flow.output("selected", a.select("k").distinct().named("keys"))
     words = flow.describe()
     assert "shares rows, by k, n, with running: border, minus\n" in words
     assert "shares right, by k, n, with running: border 2\n" in words
@@ -184,10 +186,10 @@ def test_a_table_with_weights_is_kept_once_for_its_border_and_for_all_that_is_di
 
 def test_first_rows_in_one_order_are_kept_once() -> None:
     flow = ps.Dataflow("test")
-    rows = flow.input("rows", "k long, n long").running()
+    rows = flow.table("rows", "k long, n long")
     flow.output("one", rows.top(1, "k", by="n desc"))
-    flow.output("three", rows.top(3, "k", by=["n desc", "k"], name="three"))
-    flow.output("least", rows.top(1, "k", by="n", name="least"))
+    flow.output("three", rows.top(3, "k", by=["n desc", "k"]).named("three"))
+    flow.output("least", rows.top(1, "k", by="n").named("least"))
     words = flow.describe()
     assert "shares rows, by k, with three" in words
     assert words.count("shares") == 2, "another order is another arrangement"
@@ -217,14 +219,14 @@ def test_the_status_counts_what_all_workers_keep(workers: int) -> None:
 def test_a_query_and_its_checkpoint_say_what_is_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    query = joined().start_local(
+    query = joined().start(
         {"orders": Rows(tuple(ORDERS)), "shops": Rows(tuple(SHOPS))},
         checkpoint=str(tmp_path / "checkpoint"),
         output=str(tmp_path / "out"),
     )
-    assert query.awaitTermination(SECONDS_MAX)
-    assert query.lastProgress is not None
-    kept = query.lastProgress["kept"]
+    assert query.await_termination(SECONDS_MAX)
+    assert query.last_progress is not None
+    kept = query.last_progress["kept"]
     assert kept.keys() == KEPT.keys()
     assert kept["join: left"]["rows"] == 100
     assert kept["join: left"]["bytes"] >= 100 * 16

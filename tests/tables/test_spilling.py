@@ -216,8 +216,8 @@ def test_with_everything_in_files_a_random_query_is_duckdbs(
 
 def sums_flow() -> ps.Dataflow:
     flow = ps.Dataflow("sums")
-    rows = flow.input("rows", "k long, name string").running()
-    flow.output("names", rows.join(rows.reduce("k", n=ps.count()), "k").select("name", "n"))
+    rows = flow.table("rows", "k long, name string")
+    flow.output("names", rows.join(rows.group_by("k").agg(n=ps.count()), "k").select("name", "n"))
     return flow
 
 
@@ -266,7 +266,7 @@ def test_a_folder_that_cannot_be_written_to_is_named_before_anything_is_read(
     flow = sums_flow()
     flow.spill_beyond("1 MB", folder=tmp_path / folder)
     with pytest.raises(StorageError, match=f"{folder}' for spilled state is not writable"):
-        flow.run_local(rows=epochs(1))
+        flow.run(rows=epochs(1))
 
 
 class FullOnce:
@@ -290,7 +290,7 @@ def test_a_full_disk_is_an_error_in_words(monkeypatch: pytest.MonkeyPatch) -> No
     flow.spill_beyond(1)
     monkeypatch.setattr(os, "pwrite", FullOnce().pwrite)
     with pytest.raises(StorageError, match=r"its disk is full\. Make room there"):
-        flow.run_local(rows=epochs(6))
+        flow.run(rows=epochs(6))
 
 
 def test_a_query_goes_on_from_its_snapshot_when_the_disk_has_room_again(
@@ -299,9 +299,9 @@ def test_a_query_goes_on_from_its_snapshot_when_the_disk_has_room_again(
     flow, disk = sums_flow(), FullOnce()
     flow.spill_beyond(1)
     monkeypatch.setattr(os, "pwrite", disk.pwrite)
-    found = flow.run_local(rows=epochs(6), workers=2, checkpoint=tmp_path)
+    found = flow.run(rows=epochs(6), workers=2, checkpoint=tmp_path)
     assert disk.was_full == 1
-    assert names_of(found) == names_of(sums_flow().run_local(rows=epochs(6)))
+    assert names_of(found) == names_of(sums_flow().run(rows=epochs(6)))
 
 
 @pytest.mark.parametrize("size", ["", "much", "12 apples", "-3 MB", 0, -5, True])

@@ -43,9 +43,11 @@ def test_a_row_finds_the_table_as_it_is_after_its_epoch(
     right = data.draw(changes(RIGHT_ROWS, epochs))
     events = [data.draw(_EVENTS) for _ in range(epochs)]
     flow = ps.Dataflow("test")
-    table = flow.input("table", RIGHT).running(weight="w")
-    flow.output("found", flow.input("events", "key long, s string").lookup(table, {"key": "k"}, how=how))
-    results = flow.run_local(
+    table = flow.table("table", RIGHT, weight="w")
+    flow.output(
+        "found", flow.stream_input("events", "key long, s string").lookup(table, {"key": "k"}, how=how)
+    )
+    results = flow.run(
         events=[[{"key": key, "s": s} for key, s in rows] for rows in events],
         table=[table_of(rows, RIGHT) for rows in right],
         workers=workers,
@@ -62,37 +64,37 @@ def test_a_row_finds_the_table_as_it_is_after_its_epoch(
 
 def test_a_row_in_a_loop_finds_the_table_as_it_is_in_its_round() -> None:
     flow = ps.Dataflow("walk")
-    starts = flow.input("starts", "node long")
-    edges = flow.input("edges", "src long, dst long").running()
+    starts = flow.stream_input("starts", "node long")
+    edges = flow.table("edges", "src long, dst long")
     with starts.loop("walk") as loop:
         again = loop.variable("node long")
-        here = loop.enter(starts).concat(again)
+        here = loop.enter(starts).union(again)
         steps = here.lookup(edges.enter(loop), {"node": "src"}).select(node=ps.col("dst"))
         loop.feedback(again, steps)
         flow.output("seen", loop.leave(here))
     links = [{"src": 1, "dst": 2}, {"src": 2, "dst": 3}]
-    found = flow.run_local(starts=[[{"node": 1}], [{"node": 2}]], edges=[links, []], workers=2)["seen"]
+    found = flow.run(starts=[[{"node": 1}], [{"node": 2}]], edges=[links, []], workers=2)["seen"]
     assert [sorted(found[epoch]["node"].to_pylist()) for epoch in (0, 1)] == [[1, 2, 3], [2, 3]]
 
 
 class RowsAtRounds:
     """Sends rows that were looked up with the rounds of their time."""
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         rounds = [pa.array([each] * batch.num_rows) for each in context.time[1:]]
         context.send(pa.RecordBatch.from_arrays([*batch.columns, *rounds], schema=context.schema()))
 
 
 def test_at_every_time_of_two_loops_a_row_finds_what_arrived_up_to_it() -> None:
     flow = ps.Dataflow("timed")
-    rows = flow.input("rows", ROWS)
+    rows = flow.stream_input("rows", ROWS)
     with rows.loop("outer") as outer:
         again = outer.variable(ROWS)
-        here, later = outer.enter(rows).concat(again).branch(ps.col("outer") <= 0)
+        here, later = outer.enter(rows).union(again).split(ps.col("outer") <= 0)
         outer.feedback(again, later.with_columns(outer=ps.col("outer") - 1))
         with here.loop("inner") as inner:
             once_more = inner.variable(ROWS)
-            now, after = inner.enter(here).concat(once_more).branch(ps.col("inner") <= 0)
+            now, after = inner.enter(here).union(once_more).split(ps.col("inner") <= 0)
             inner.feedback(once_more, after.with_columns(inner=ps.col("inner") - 1))
             logic = partial(Appended, WEIGHED, "w")
             table = ps.Table(
@@ -106,7 +108,7 @@ def test_at_every_time_of_two_loops_a_row_finds_what_arrived_up_to_it() -> None:
     for seed in range(6):
         timed = timed_changes(seed)
         given = [table_of(each, ROWS) for each in timed]
-        results = flow.run_local(rows=given, workers=1 + seed % 3)["found"]
+        results = flow.run(rows=given, workers=1 + seed % 3)["found"]
         for epoch, arrived in enumerate(timed):
             past = [row for each in timed[: epoch + 1] for row in each]
             wanted: Counter[Row] = Counter()
@@ -130,10 +132,10 @@ def test_at_every_time_of_two_loops_a_row_finds_what_arrived_up_to_it() -> None:
 )
 def test_upserts_keep_a_copy_by_key_up_to_date(epochs: list[dict[int, Any]], workers: int) -> None:
     flow = ps.Dataflow("test")
-    flow.output("upserts", flow.input("rows", "id long, city string").states().upserts("id"))
+    flow.output("upserts", flow.table("rows", "id long, city string", snapshots=True).upserts("id"))
     # Every epoch has a row that no key shares, so that none is empty.
     given = [[{"id": -1, "city": "z"}, *({"id": k, "city": c} for k, c in e.items())] for e in epochs]
-    results = flow.run_local(rows=given, workers=workers)["upserts"]
+    results = flow.run(rows=given, workers=workers)["upserts"]
     copy: dict[int, Any] = {}
     for epoch, rows in enumerate(epochs):
         before = dict(copy)
@@ -149,19 +151,19 @@ def test_upserts_keep_a_copy_by_key_up_to_date(epochs: list[dict[int, Any]], wor
 
 def test_two_rows_of_a_key_are_refused_with_their_epoch() -> None:
     flow = ps.Dataflow("test")
-    flow.output("upserts", flow.input("rows", "id long, city string").running().upserts("id"))
+    flow.output("upserts", flow.table("rows", "id long, city string").upserts("id"))
     epochs = [[{"id": 1, "city": "x"}], [{"id": 1, "city": "y"}]]
     said = r"'upserts': after epoch 1 the key \{'id': 1\} has 2 rows.*Add columns to the key"
     with pytest.raises(FlowError, match=said):
-        flow.run_local(rows=epochs, workers=2)
+        flow.run(rows=epochs, workers=2)
 
 
 def test_upserts_are_updates_and_make_no_table() -> None:
-    rows = ps.Dataflow("test").input("rows", "id long, n long").running().upserts("id")
+    rows = ps.Dataflow("test").table("rows", "id long, n long").upserts("id")
     with pytest.raises(FlowError, match="adds up what 'upserts' sends"):
-        rows.running()
+        rows.to_table()
     with pytest.raises(FlowError, match=r"aggregates what 'upserts' sends.*'n' is sum"):
-        rows.reduce("id", n=ps.sum("n"))
+        rows.group_by("id").agg(n=ps.sum("n"))
 
 
 # Misuse.
@@ -169,8 +171,8 @@ def test_upserts_are_updates_and_make_no_table() -> None:
 
 def test_what_cannot_be_asked_is_refused_in_words() -> None:
     flow = ps.Dataflow("test")
-    events = flow.input("events", "k long, s string")
-    table = flow.input("table", "k long, n long, deleted boolean").running()
+    events = flow.stream_input("events", "k long, s string")
+    table = flow.table("table", "k long, n long, deleted boolean")
     with pytest.raises(
         FlowError, match=r"'lookup' of stream 'events': expected a table to look rows up in, got Stream"
     ):

@@ -105,17 +105,11 @@ def test_aggregates_that_are_sums_are_those_of_the_rows_that_are_left(
     data: st.DataObject, workers: int
 ) -> None:
     flow = ps.Dataflow("sums")
-    rows = flow.input("rows", SCHEMA).running(weight="w")
+    rows = flow.table("rows", SCHEMA, weight="w")
     flow.output(
         "sums",
-        rows.reduce(
-            "k",
-            rows=ps.count(),
-            values=ps.count("f"),
-            i=ps.sum("i"),
-            f=ps.sum("f"),
-            d=ps.sum("d"),
-            m=ps.mean("f"),
+        rows.group_by("k").agg(
+            rows=ps.count(), values=ps.count("f"), i=ps.sum("i"), f=ps.sum("f"), d=ps.sum("d"), m=ps.mean("f")
         ),
     )
     there: Counter[Any] = Counter()
@@ -134,7 +128,7 @@ def test_aggregates_that_are_sums_are_those_of_the_rows_that_are_left(
         pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in epoch], SCHEMA)
         for epoch in epochs
     ]
-    results = flow.run_local(rows=given_rows, workers=workers)["sums"]
+    results = flow.run(rows=given_rows, workers=workers)["sums"]
     sent: Counter[Any] = Counter()
     for epoch, left in enumerate(after):
         for row in results[epoch].to_pylist() if epoch in results else []:
@@ -165,9 +159,9 @@ def _groups(rows: Counter[Any]) -> list[Any]:
 
 def reduced(column: str, rows: list[Any], schema: str = "k long, v long, w long") -> Any:  # noqa: ANN401 - tables
     flow = ps.Dataflow("sums")
-    table = flow.input("rows", schema).running(weight="w")
-    flow.output("sums", table.reduce("k", total=ps.sum(column)))
-    return flow.run_local(rows=rows)["sums"]
+    table = flow.table("rows", schema, weight="w")
+    flow.output("sums", table.group_by("k").agg(total=ps.sum(column)))
+    return flow.run(rows=rows)["sums"]
 
 
 def test_a_sum_that_does_not_fit_is_refused() -> None:

@@ -67,10 +67,16 @@ def parts_block(starts: ps.Table, edges: ps.Table) -> ps.Table:
     roots = starts.distinct()
     with nodes.loop("shrink", max_rounds=ROUNDS_MAX) as outer:
         x = outer.variable(nodes)
-        within = outer.enter(edges).join(x.rename(src="node"), "src").join(x.rename(dst="node"), "dst")
+        within = (
+            outer.enter(edges).join(x.rename({"node": "src"}), "src").join(x.rename({"node": "dst"}), "dst")
+        )
         begun = outer.enter(roots).join(x, "node", how="semi")
         found = reach_block(begun, within, from_nothing=False)
-        kept = within.join(found.rename(src="node"), "src", how="semi").select(node=ps.col("dst")).distinct()
+        kept = (
+            within.join(found.rename({"node": "src"}), "src", how="semi")
+            .select(node=ps.col("dst"))
+            .distinct()
+        )
         shrunk = found.join(kept, "node", how="semi")
         outer.feedback(x, shrunk)
         return outer.leave(shrunk)
@@ -88,11 +94,9 @@ QUERIES: dict[str, tuple[Maker, Callable[..., Counter[Row]]]] = {
 def judge(name: str, edges: Epochs, starts: Epochs, workers: int) -> None:
     make, brute = QUERIES[name]
     flow = ps.Dataflow(name)
-    made = make(
-        flow.input("starts", STARTS).running(weight="w"), flow.input("edges", EDGES).running(weight="w")
-    )
+    made = make(flow.table("starts", STARTS, weight="w"), flow.table("edges", EDGES, weight="w"))
     flow.output("nodes", made)
-    results = flow.run_local(
+    results = flow.run(
         edges=[table_of(rows, EDGES) for rows in edges],
         starts=[table_of(rows, STARTS) for rows in starts],
         workers=workers,
@@ -128,10 +132,10 @@ def test_many_blocks_are_the_fixpoint_after_every_epoch(
 
 def test_a_loop_that_swings_shows_what_went_round_last() -> None:
     flow = ps.Dataflow("test")
-    rows = flow.input("rows", "n long").running()
+    rows = flow.table("rows", "n long")
     flow.output("out", rows.iterate(lambda x: x.select(n=1 - ps.col("n")), max_rounds=6, name="swing"))
     with pytest.raises(LoopError, match="has not converged in 6 rounds of epoch 1") as raised:
-        flow.run_local(rows=[[], [{"n": 0}]])
+        flow.run(rows=[[], [{"n": 0}]])
     words = str(raised.value)
     assert "loop 'swing' has not converged in 6 rounds of epoch 1. In round 4 " in words
     before, last = words.partition(" went round, and in round 5 ")[::2]
@@ -143,10 +147,10 @@ def test_a_loop_that_swings_shows_what_went_round_last() -> None:
 
 def test_a_loop_that_grows_for_ever_shows_a_few_of_many_rows() -> None:
     flow = ps.Dataflow("test")
-    rows = flow.input("rows", "n long").running()
+    rows = flow.table("rows", "n long")
     flow.output("out", rows.iterate(lambda x: x.select(n=ps.col("n") + 10).union(x), max_rounds=3))
     with pytest.raises(LoopError, match=r"and 7 more rows went round, and in round 2 .* and 12 more rows"):
-        flow.run_local(rows=[[{"n": n} for n in range(5)]])
+        flow.run(rows=[[{"n": n} for n in range(5)]])
 
 
 # Tables that only grow.
@@ -154,8 +158,8 @@ def test_a_loop_that_grows_for_ever_shows_a_few_of_many_rows() -> None:
 
 def test_which_tables_only_grow_is_known_and_said() -> None:
     flow = ps.Dataflow("test")
-    a, b = (flow.input(name, "k long, n long, l array<long>").running() for name in "ab")
-    weighed = flow.input("w", "k long, w long").running(weight="w")
+    a, b = (flow.table(name, "k long, n long, l array<long>") for name in "ab")
+    weighed = flow.table("w", "k long, w long", weight="w")
     grow = [
         a,
         a.filter(ps.col("n") > 1).select("k", "n"),
@@ -174,13 +178,13 @@ def test_which_tables_only_grow_is_known_and_said() -> None:
         a.join(b, "k", how="anti"),
         a.count("k"),
         a.top(1, "k", by="n"),
-        a.minus(b),
+        a.except_(b),
         a.iterate(lambda x: x.distinct()),
         flow.table("upserts", "k long, n long", key="k"),
-        flow.input("s", "n long").states(),
+        flow.table("s", "n long", snapshots=True),
     ]
-    assert [table.only_appends for table in grow] == [True] * len(grow)
-    assert [table.only_appends for table in shrink] == [False] * len(shrink)
+    assert [table.is_append_only for table in grow] == [True] * len(grow)
+    assert [table.is_append_only for table in shrink] == [False] * len(shrink)
     flow.output("joined", a.join(b, "k").select("k"))
     flow.output("counts", a.count("k"))
     said = flow.describe()
@@ -193,34 +197,32 @@ def test_which_tables_only_grow_is_known_and_said() -> None:
 
 def test_rows_of_a_table_that_only_grows_are_a_stream_again() -> None:
     flow = ps.Dataflow("test")
-    a, b = (flow.input(name, "k long").running() for name in "ab")
-    flow.output("pairs", a.join(b, "k").appended())
-    results = flow.run_local(a=[[{"k": 1}], [{"k": 1}, {"k": 2}]], b=[[{"k": 1}, {"k": 1}], []], workers=2)[
-        "pairs"
-    ]
+    a, b = (flow.table(name, "k long") for name in "ab")
+    flow.output("pairs", a.join(b, "k").to_stream())
+    results = flow.run(a=[[{"k": 1}], [{"k": 1}, {"k": 2}]], b=[[{"k": 1}, {"k": 1}], []], workers=2)["pairs"]
     assert [results[epoch].to_pylist() for epoch in (0, 1)] == [[{"k": 1}] * 2] * 2
     with pytest.raises(
         FlowError, match=r"'appended' of table 'count.*': rows of this table .*can be deleted"
     ):
-        a.count("k").appended()
+        a.count("k").to_stream()
 
 
 def test_components_take_a_table_that_only_grows_and_refuse_others() -> None:
     flow = ps.Dataflow("test")
-    edges = flow.input("edges", "src long, dst long").running()
+    edges = flow.table("edges", "src long, dst long")
     flow.output("components", graphs.connected_components(edges.filter(ps.col("src") != ps.col("dst"))))
-    grown = flow.run_local(edges=[[{"src": 1, "dst": 2}], [{"src": 2, "dst": 0}, {"src": 5, "dst": 5}]])[
+    grown = flow.run(edges=[[{"src": 1, "dst": 2}], [{"src": 2, "dst": 0}, {"src": 5, "dst": 5}]])[
         "components"
     ]
     assert sorted(map(str, grown[1].to_pylist())) == [f"{{'vertex': {v}, 'component': 0}}" for v in range(3)]
-    weighed = flow.input("more", "src long, dst long, w long").running(weight="w")
+    weighed = flow.table("more", "src long, dst long, w long", weight="w")
     with pytest.raises(FlowError, match=r"edges of this table can be deleted.*with iterate"):
         graphs.connected_components(weighed)
 
 
 def test_what_the_refusal_of_components_proposes_is_right() -> None:
     flow = ps.Dataflow("test")
-    one_way = flow.input("edges", "src long, dst long, w long").running(weight="w")
+    one_way = flow.table("edges", "src long, dst long, w long", weight="w")
     edges = one_way.union(one_way.select(src=ps.col("dst"), dst=ps.col("src")))
     labels = edges.select(vertex=ps.col("src"), component=ps.col("src")).distinct()
     made = labels.iterate(
@@ -228,14 +230,15 @@ def test_what_the_refusal_of_components_proposes_is_right() -> None:
             x.join(edges, {"vertex": "src"})
             .select(vertex=ps.col("dst"), component=ps.col("component"))
             .union(labels)
-            .reduce("vertex", component=ps.min("component"))
+            .group_by("vertex")
+            .agg(component=ps.min("component"))
         ),
         labels,
         edges,
     )
     flow.output("components", made)
     path = [{"src": n, "dst": n + 1, "w": 1} for n in range(4)]
-    found = put_out(flow.run_local(edges=[path, [{"src": 1, "dst": 2, "w": -1}]])["components"], 2)
+    found = put_out(flow.run(edges=[path, [{"src": 1, "dst": 2, "w": -1}]])["components"], 2)
     assert found == [
         Counter((n, 0) for n in range(5)),
         Counter({(0, 0): 1, (1, 0): 1, (2, 2): 1, (3, 2): 1, (4, 2): 1}),
@@ -244,13 +247,13 @@ def test_what_the_refusal_of_components_proposes_is_right() -> None:
 
 def test_a_running_reduction_of_changes_is_for_tables_that_only_grow() -> None:
     flow = ps.Dataflow("test")
-    a = flow.input("a", "k long").running()
+    a = flow.table("a", "k long")
     changes_of_counts = a.count("k").changes()
     with pytest.raises(FlowError, match=r"'count.*' of stream .* is running, and reads what 'changes' sends"):
-        changes_of_counts.filter(ps.col("k") > 0).count("k", running=True)
-    assert a.changes().count("k", running=True).schema.names == ["k", "count"]
+        changes_of_counts.filter(ps.col("k") > 0).group_by("k", running=True).count()
+    assert a.changes().group_by("k", running=True).count().schema.names == ["k", "count"]
     assert changes_of_counts.count("k").schema.names == ["k", "count"]
-    assert changes_of_counts.drop("diff").count("k", running=True).schema.names == ["k", "count"]
+    assert changes_of_counts.drop("diff").group_by("k", running=True).count().schema.names == ["k", "count"]
 
 
 # Misuse.
@@ -258,8 +261,8 @@ def test_a_running_reduction_of_changes_is_for_tables_that_only_grow() -> None:
 
 def test_what_cannot_be_asked_of_a_block_is_refused_in_words() -> None:
     flow = ps.Dataflow("test")
-    stream = flow.input("rows", "n long")
-    rows = stream.running()
+    stream = flow.stream_input("rows", "n long")
+    rows = stream.to_table()
     with rows.loop("l") as loop:
         x = loop.variable(rows)
         with pytest.raises(FlowError, match="loop 'l': enter of a loop of tables needs a table, got Stream"):

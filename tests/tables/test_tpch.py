@@ -22,8 +22,8 @@ def flow_of(number: int) -> ps.Dataflow:
     flow = ps.Dataflow(f"q{number}")
     query = getattr(tpch_queries, flow.name)
     inputs = list(inspect.signature(query).parameters)
-    streams = {name: flow.input(name, f"{SCHEMAS[name]}, {WEIGHT} long") for name in inputs}
-    flow.output("result", query(*(streams[name].running(weight=WEIGHT) for name in inputs)))
+    streams = {name: flow.stream_input(name, f"{SCHEMAS[name]}, {WEIGHT} long") for name in inputs}
+    flow.output("result", query(*(streams[name].to_table(weight=WEIGHT) for name in inputs)))
     return flow
 
 

@@ -27,9 +27,9 @@ def _run(
 ) -> list[Counter[Any]]:
     """The changes of each epoch."""
     flow = ps.Dataflow("test")
-    flow.output("out", make(flow.input("rows", ROWS).running(weight="w", trusted=trusted)))
+    flow.output("out", make(flow.table("rows", ROWS, weight="w", trusted=trusted)))
     rows = [[dict(zip("knw", row, strict=True)) for row in epoch] for epoch in epochs]
-    found = flow.run_local(rows=rows, workers=workers)["out"]
+    found = flow.run(rows=rows, workers=workers)["out"]
     changes = []
     for table in found.values():
         counted: Counter[Any] = Counter()
@@ -62,17 +62,19 @@ def _epochs(draw: st.DrawFn) -> list[list[Change]]:
 
 VERBS: dict[str, Callable[[ps.Table], ps.Table]] = {
     "rows": lambda table: table,
-    "sums": lambda table: table.reduce("k", total=ps.sum("n"), rows=ps.count()),
-    "median": lambda table: table.reduce("k", middle=ps.median("n")),
-    "least": lambda table: table.reduce("k", least=ps.min("n"), most=ps.max("n")),
+    "sums": lambda table: table.group_by("k").agg(total=ps.sum("n"), rows=ps.count()),
+    "median": lambda table: table.group_by("k").agg(middle=ps.median("n")),
+    "least": lambda table: table.group_by("k").agg(least=ps.min("n"), most=ps.max("n")),
     "distinct": lambda table: table.distinct(),
     "join": lambda table: table.join(table.select("k", m=ps.col("n")), "k"),
     "left": lambda table: table.join(
         table.filter(ps.col("n") > 1).select("k", m=ps.col("n")), "k", how="left"
     ),
     "top": lambda table: table.top(1, "k", by="n desc"),
-    "minus": lambda table: table.select("k").minus(table.filter(ps.col("n") > 1).select("k")),
-    "order": lambda table: table.with_order("k", by="n", functions={"place": ps.row_number()}),
+    "minus": lambda table: table.select("k").except_(table.filter(ps.col("n") > 1).select("k")),
+    "order": lambda table: table.with_columns(
+        {"place": ps.row_number().over(partition_by="k", order_by="n")}
+    ),
 }
 
 
@@ -129,14 +131,14 @@ EVENTS = "op string, before struct<id long>, after struct<id long>"
 @pytest.mark.parametrize(
     ("make", "is_checked"),
     [
-        (lambda flow: flow.input("r", ROWS).running(weight="w"), True),
-        (lambda flow: flow.input("r", ROWS).running(weight="w", trusted=True), False),
-        (lambda flow: flow.input("r", ROWS).running(operation="k"), True),
-        (lambda flow: flow.input("r", ROWS).running(operation="k", trusted=True), False),
-        (lambda flow: flow.input("r", FEED).running(operation="_change_type"), False),
-        (lambda flow: flow.input("r", FEED).running(operation="_change_type", trusted=False), True),
-        (lambda flow: flow.input("r", EVENTS).debezium(), False),
-        (lambda flow: flow.input("r", EVENTS).debezium(trusted=False), True),
+        (lambda flow: flow.table("r", ROWS, weight="w"), True),
+        (lambda flow: flow.table("r", ROWS, weight="w", trusted=True), False),
+        (lambda flow: flow.table("r", ROWS, operation="k"), True),
+        (lambda flow: flow.table("r", ROWS, operation="k", trusted=True), False),
+        (lambda flow: flow.table("r", FEED, operation="_change_type"), False),
+        (lambda flow: flow.table("r", FEED, operation="_change_type", trusted=False), True),
+        (lambda flow: flow.stream_input("r", EVENTS).to_table(format="debezium"), False),
+        (lambda flow: flow.stream_input("r", EVENTS).to_table(format="debezium", trusted=False), True),
     ],
 )
 def test_feeds_of_databases_are_trusted_unless_they_are_not(
@@ -146,9 +148,9 @@ def test_feeds_of_databases_are_trusted_unless_they_are_not(
 
 
 def test_rows_that_are_never_deleted_need_no_trust() -> None:
-    stream = ps.Dataflow("test").input("rows", ROWS)
+    stream = ps.Dataflow("test").stream_input("rows", ROWS)
     with pytest.raises(FlowError, match="trusted= needs weight= or operation=, because rows without them"):
-        stream.running(trusted=True)
+        stream.to_table(trusted=True)
 
 
 def test_a_declared_table_can_be_trusted() -> None:
@@ -190,8 +192,8 @@ def test_a_checked_input_names_the_row() -> None:
 
 def test_floats_are_counted_as_well() -> None:
     flow = ps.Dataflow("test")
-    table = flow.input("rows", "k string, x double, w long").running(weight="w", trusted=True)
-    flow.output("out", table.reduce("k", total=ps.sum("x")))
+    table = flow.table("rows", "k string, x double, w long", weight="w", trusted=True)
+    flow.output("out", table.group_by("k").agg(total=ps.sum("x")))
     rows = [pa.table({"k": ["a"], "x": [0.5], "w": [-1]})]
     with pytest.raises(FlowError, match="were deleted than inserted"):
-        flow.run_local(rows=rows)
+        flow.run(rows=rows)

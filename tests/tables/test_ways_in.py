@@ -24,9 +24,9 @@ SALES = "shop string, price long, w long"
 
 def run_weighed(*epochs: list[tuple[Any, ...]], workers: int = 2) -> Any:  # noqa: ANN401 - tables by epoch
     flow = ps.Dataflow("test")
-    flow.output("sales", flow.input("sales", SALES).running(weight="w"))
+    flow.output("sales", flow.table("sales", SALES, weight="w"))
     rows = [[dict(zip(("shop", "price", "w"), row, strict=True)) for row in epoch] for epoch in epochs]
-    return flow.run_local(sales=rows, workers=workers)["sales"]
+    return flow.run(sales=rows, workers=workers)["sales"]
 
 
 # Weights.
@@ -54,14 +54,14 @@ def test_what_is_not_there_cannot_be_deleted(workers: int) -> None:
 
 def test_nothing_of_an_epoch_that_is_refused_is_put_out() -> None:
     flow = ps.Dataflow("test")
-    flow.output("sales", flow.input("sales", SALES).running(weight="w"))
+    flow.output("sales", flow.table("sales", SALES, weight="w"))
     epochs = [
         [{"shop": "a", "price": 1, "w": 1}],
         [{"shop": "b", "price": 1, "w": 1}, {"shop": "a", "price": 9, "w": -1}],
     ]
     seen: list[int] = []
     with pytest.raises(FlowError, match="deletes 1 of row"):
-        flow.run_local(sales=epochs, on_epoch=lambda epoch, tables: seen.append(epoch))
+        flow.run(sales=epochs, on_epoch=lambda epoch, tables: seen.append(epoch))
     assert seen == [0]
 
 
@@ -72,7 +72,7 @@ def test_a_null_is_no_weight() -> None:
 
 def test_a_weight_must_be_an_integer() -> None:
     with pytest.raises(SchemaError, match="the weight 'shop' must be an integer, got string"):
-        ps.Dataflow("test").input("sales", SALES).running(weight="shop")
+        ps.Dataflow("test").table("sales", SALES, weight="shop")
 
 
 # Fingerprints of long rows.
@@ -97,33 +97,31 @@ def test_a_long_row_is_deleted_only_where_each_of_its_values_is_there(
     rows: list[dict[str, Any]], gone: dict[str, Any], workers: int
 ) -> None:
     flow = ps.Dataflow("test")
-    flow.output("n", flow.input("rows", f"{WIDE}, w long").running(weight="w").select("name", "n"))
+    flow.output("n", flow.table("rows", f"{WIDE}, w long", weight="w").select("name", "n"))
     epochs = [[{**row, "w": 1} for row in rows], [{**gone, "w": -1}]]
     if gone in rows:
         left = Counter((row["name"], row["n"]) for row in rows) - Counter([(gone["name"], gone["n"])])
-        assert put_out(flow.run_local(rows=epochs, workers=workers)["n"], 2)[1] == left
+        assert put_out(flow.run(rows=epochs, workers=workers)["n"], 2)[1] == left
         return
     with pytest.raises(FlowError, match=r"epoch 1 deletes 1 of row .*of which the table contains 0") as error:
-        flow.run_local(rows=epochs, workers=workers)
+        flow.run(rows=epochs, workers=workers)
     assert str(gone["x"]) in str(error.value)
 
 
 def test_a_map_whose_entries_come_in_another_order_is_another_row() -> None:
     flow = ps.Dataflow("test")
-    flow.output(
-        "m", flow.input("rows", "m map<string, long>, w long").running(weight="w").select(a=ps.lit(1))
-    )
+    flow.output("m", flow.table("rows", "m map<string, long>, w long", weight="w").select(a=ps.lit(1)))
     one = [("a", 1), ("b", 2)]
     with pytest.raises(FlowError, match="of which the table contains 0"):
-        flow.run_local(rows=[[{"m": one, "w": 1}], [{"m": one[::-1], "w": -1}]])
-    assert flow.run_local(rows=[[{"m": one, "w": 1}], [{"m": one, "w": -1}]])
+        flow.run(rows=[[{"m": one, "w": 1}], [{"m": one[::-1], "w": -1}]])
+    assert flow.run(rows=[[{"m": one, "w": 1}], [{"m": one, "w": -1}]])
 
 
 def test_of_a_long_row_little_is_kept() -> None:
     flow = ps.Dataflow("test")
-    flow.output("n", flow.input("rows", f"{WIDE}, w long").running(weight="w").reduce(n=ps.count()))
+    flow.output("n", flow.table("rows", f"{WIDE}, w long", weight="w").agg(n=ps.count()))
     rows = [{"name": "a" * 500, "n": n, "x": None, "l": [n] * 20, "note": "", "w": 1} for n in range(1_000)]
-    with flow.open_local() as run:
+    with flow.open() as run:
         run.input("rows").send(rows)
         run.input("rows").advance_to(1)
         run.settle()
@@ -148,7 +146,7 @@ def test_without_an_order_the_row_of_the_latest_epoch_wins(epochs: list[Any], wo
         [{"id": key, "city": city, "version": -number, "gone": gone} for key, (city, gone) in epoch.items()]
         for number, epoch in enumerate(epochs)
     ]
-    found = put_out(flow.run_local(people=data, workers=workers)["people"], len(epochs))
+    found = put_out(flow.run(people=data, workers=workers)["people"], len(epochs))
     there: dict[int, Any] = {}
     for epoch, rows in enumerate(epochs):
         there.update(rows)
@@ -161,7 +159,7 @@ def test_without_an_order_two_rows_of_a_key_in_one_epoch_are_rejected() -> None:
     rows = [{"id": 1, "city": city, "version": 7, "gone": False} for city in "xy"]
     said = "epoch 0 has two rows with one key, .*'x'.*'y'.*no order= to choose the later"
     with pytest.raises(FlowError, match=said):
-        flow.run_local(people=[rows])
+        flow.run(people=[rows])
 
 
 def test_a_column_that_marks_deletions_must_be_boolean() -> None:
@@ -178,10 +176,10 @@ def test_a_column_that_marks_deletions_must_be_boolean() -> None:
 def test_words_say_what_is_inserted_and_what_is_deleted(words: tuple[str, ...]) -> None:
     insert, before, after, delete = words
     flow = ps.Dataflow("test")
-    flow.output("people", flow.input("feed", "op string, id long, city string").running(operation="op"))
+    flow.output("people", flow.table("feed", "op string, id long, city string", operation="op"))
     epochs = [[(insert, 1, "x"), (insert, 2, "x")], [(before, 1, "x"), (after, 1, "y")], [(delete, 2, "x")]]
     data = [[dict(zip(("op", "id", "city"), row, strict=True)) for row in epoch] for epoch in epochs]
-    assert put_out(flow.run_local(feed=data, workers=2)["people"], 3) == [
+    assert put_out(flow.run(feed=data, workers=2)["people"], 3) == [
         Counter([(1, "x"), (2, "x")]),
         Counter([(1, "y"), (2, "x")]),
         Counter([(1, "y")]),
@@ -190,9 +188,9 @@ def test_words_say_what_is_inserted_and_what_is_deleted(words: tuple[str, ...]) 
 
 def test_a_word_that_is_not_known_is_refused_with_its_row() -> None:
     flow = ps.Dataflow("test")
-    flow.output("people", flow.input("feed", "op string, id long").running(operation="op"))
+    flow.output("people", flow.table("feed", "op string, id long", operation="op"))
     with pytest.raises(FlowError, match=r"in epoch 0 the weight must not be null, got row .*'id': 4"):
-        flow.run_local(feed=[[{"op": "upsert", "id": 4}]])
+        flow.run(feed=[[{"op": "upsert", "id": 4}]])
 
 
 _ROWS = st.lists(st.tuples(st.integers(0, 5)), min_size=1, max_size=5)
@@ -202,9 +200,9 @@ _ROWS = st.lists(st.tuples(st.integers(0, 5)), min_size=1, max_size=5)
 @given(epochs=st.lists(_ROWS, min_size=1, max_size=4), workers=st.integers(1, 3))
 def test_a_table_of_states_has_the_rows_of_the_last_epoch(epochs: list[Any], workers: int) -> None:
     flow = ps.Dataflow("test")
-    flow.output("now", flow.input("rows", "n long").states())
+    flow.output("now", flow.table("rows", "n long", snapshots=True))
     data = [[{"n": n} for (n,) in epoch] for epoch in epochs]
-    found = put_out(flow.run_local(rows=data, workers=workers)["now"], len(epochs))
+    found = put_out(flow.run(rows=data, workers=workers)["now"], len(epochs))
     assert found == [Counter(epoch) for epoch in epochs]
 
 
@@ -212,17 +210,17 @@ def test_a_table_of_states_has_the_rows_of_the_last_epoch(epochs: list[Any], wor
 
 
 def test_updates_are_no_rows_of_a_table() -> None:
-    sales = ps.Dataflow("test").input("sales", SALES)
+    sales = ps.Dataflow("test").stream_input("sales", SALES)
     with pytest.raises(FlowError, match=r"adds up what 'count' sends.*they would count"):
-        sales.count("shop", running=True).running()
+        sales.group_by("shop", running=True).count().to_table()
 
 
 def test_a_column_cannot_be_called_as_the_weight_is() -> None:
     with pytest.raises(SchemaError, match="a column cannot be called 'diff', which is taken"):
-        ps.Dataflow("test").input("rows", "diff long").running()
+        ps.Dataflow("test").table("rows", "diff long")
 
 
 def test_times_that_are_no_epochs_make_no_table() -> None:
-    flow = ps.Dataflow("test", times=ps.Stacks(2))
+    flow = ps.Dataflow("test", times=ps.timely.Stacks(2))
     with pytest.raises(FlowError, match="a table needs epochs, but flow 'test' has custom times"):
-        flow.input("rows", "n long").running()
+        flow.table("rows", "n long")

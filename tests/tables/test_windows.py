@@ -52,8 +52,8 @@ def test_aggregates_of_windows_are_duckdbs_after_every_epoch(
     data: st.DataObject, size: int, workers: int
 ) -> None:
     judge_events(
-        lambda a: a.select("n", start=ps.tumbling("at", minutes(size), offset="1 minute"))
-        .reduce("start", rows=ps.count(), total=ps.sum("n")),
+        lambda a: a.select("n", start=ps.functions.tumbling("at", minutes(size), offset="1 minute"))
+        .group_by("start").agg(rows=ps.count(), total=ps.sum("n")),
         f"""select time_bucket(interval '{size} minutes', "at", timestamp '1970-01-01 00:01:00') as start,
               count(*), sum(n)::bigint from a group by start""",  # noqa: S608 - our own text
         data.draw(changes(EVENT_ROWS, 3)),
@@ -79,11 +79,11 @@ def test_windows_have_the_type_of_their_event_time(
     kind: pa.DataType, at: object, size: str | int, start: object, end: object
 ) -> None:
     flow = ps.Dataflow("types")
-    rows = flow.input("rows", pa.schema({"at": kind}))
+    rows = flow.stream_input("rows", pa.schema({"at": kind}))
     flow.output("stream", rows.window("at", size))
-    flow.output("table", rows.running().window("at", size, start="s", end="e"))
-    flow.output("starts", rows.select(start=ps.tumbling("at", size)))
-    found = flow.run_local(rows=[pa.table({"at": pa.array([at, None], kind)})])
+    flow.output("table", rows.to_table().window("at", size, start="s", end="e"))
+    flow.output("starts", rows.select(start=ps.functions.tumbling("at", size)))
+    found = flow.run(rows=[pa.table({"at": pa.array([at, None], kind)})])
     assert found["stream"][0].to_pylist() == [{"at": at, "window_start": start, "window_end": end}]
     assert found["table"][0].to_pylist() == [{"at": at, "s": start, "e": end, "diff": 1}]
     assert found["starts"][0]["start"].to_pylist() == [start, None]
@@ -93,8 +93,10 @@ def test_windows_have_the_type_of_their_event_time(
 
 def test_nanoseconds_are_counted() -> None:
     flow = ps.Dataflow("types")
-    flow.output("starts", flow.input("rows", pa.schema({"at": pa.timestamp("ns")})).window("at", "1 us"))
-    found = flow.run_local(rows=[pa.table({"at": pa.array([2_700], pa.timestamp("ns"))})])["starts"][0]
+    flow.output(
+        "starts", flow.stream_input("rows", pa.schema({"at": pa.timestamp("ns")})).window("at", "1 us")
+    )
+    found = flow.run(rows=[pa.table({"at": pa.array([2_700], pa.timestamp("ns"))})])["starts"][0]
     assert [column.cast(pa.int64()).to_pylist() for column in found.columns] == [[2_700], [2_000], [3_000]]
 
 
@@ -109,7 +111,11 @@ CASES: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda t: t.window("day", "36 hours"), SchemaError, "whole number of the unit of date32"),
     (lambda t: t.window("at", "1 hour", start="n"), SchemaError, "column 'n' already exists"),
     (lambda t: t.window("at", "1 hour", start="x", end="x"), SchemaError, "column 'x' already exists"),
-    (lambda t: t.select(x=ps.tumbling("s", "1 hour")), SchemaError, "a timestamp, a date or an integer"),
+    (
+        lambda t: t.select(x=ps.functions.tumbling("s", "1 hour")),
+        SchemaError,
+        "a timestamp, a date or an integer",
+    ),
     (lambda t: t.tumble("at", "1 hour"), AttributeError, r"here that is window\('at', '10 minutes'"),
 ]
 
@@ -119,12 +125,12 @@ CASES: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
 def test_what_is_no_window_is_refused_in_words(
     is_table: bool, asked: Callable[[Any], Any], kind: type[Exception], said: str
 ) -> None:
-    rows = ps.Dataflow("test").input("rows", "at timestamp, day date, n long, s string")
+    rows = ps.Dataflow("test").stream_input("rows", "at timestamp, day date, n long, s string")
     with pytest.raises(kind, match=said):
-        asked(rows.running() if is_table else rows)
+        asked(rows.to_table() if is_table else rows)
 
 
 def test_the_weight_cannot_be_the_name_of_a_window() -> None:
-    rows = ps.Dataflow("test").input("rows", "at timestamp")
+    rows = ps.Dataflow("test").stream_input("rows", "at timestamp")
     with pytest.raises(SchemaError, match="cannot be called 'diff'"):
-        rows.running().window("at", "1 hour", start="diff")
+        rows.to_table().window("at", "1 hour", start="diff")

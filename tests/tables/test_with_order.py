@@ -28,7 +28,7 @@ ORDERS: dict[str, str] = {
     "s asc nulls last": "s nulls last",
 }
 
-FUNCTIONS: dict[str, tuple[ps.OrderFunction, str]] = {
+FUNCTIONS: dict[str, tuple[ps.functions.OrderFunction | ps.functions.Aggregate, str]] = {
     "row_number": (ps.row_number(), "row_number() over ({w})"),
     "rank": (ps.rank(), "rank() over ({by})"),
     "dense_rank": (ps.dense_rank(), "dense_rank() over ({by})"),
@@ -42,25 +42,25 @@ FUNCTIONS: dict[str, tuple[ps.OrderFunction, str]] = {
         ps.last_value("n"),
         "last_value(n) over ({w} rows between unbounded preceding and unbounded following)",
     ),
-    "running_count": (ps.running_count(), "count(*) over ({w} rows unbounded preceding)"),
-    "running_count of values": (ps.running_count("v"), "count(v) over ({w} rows unbounded preceding)"),
+    "running_count": (ps.count(), "count(*) over ({w} rows unbounded preceding)"),
+    "running_count of values": (ps.count("v"), "count(v) over ({w} rows unbounded preceding)"),
     "running_sum": (
-        ps.running_sum(ps.col("n") % 100),
+        ps.sum(ps.col("n") % 100),
         "(sum(n % 100) over ({w} rows unbounded preceding))::bigint",
     ),
-    "running_sum of floats": (ps.running_sum("v"), "sum(v) over ({w} rows unbounded preceding)"),
+    "running_sum of floats": (ps.sum("v"), "sum(v) over ({w} rows unbounded preceding)"),
     "running_sum of decimals": (
-        ps.running_sum("d"),
+        ps.sum("d"),
         "(sum(d) over ({w} rows unbounded preceding))::decimal(20, 2)",
     ),
-    "running_mean": (ps.running_mean("v"), "avg(v) over ({w} rows unbounded preceding)"),
+    "running_mean": (ps.mean("v"), "avg(v) over ({w} rows unbounded preceding)"),
     "running_mean of integers": (
-        ps.running_mean(ps.col("n") % 100),
+        ps.mean(ps.col("n") % 100),
         "avg(n % 100) over ({w} rows unbounded preceding)",
     ),
-    "running_min": (ps.running_min("v"), "min(v) over ({w} rows unbounded preceding)"),
-    "running_max": (ps.running_max("s"), "max(s) over ({w} rows unbounded preceding)"),
-    "running_max of decimals": (ps.running_max("d"), "max(d) over ({w} rows unbounded preceding)"),
+    "running_min": (ps.min("v"), "min(v) over ({w} rows unbounded preceding)"),
+    "running_max": (ps.max("s"), "max(s) over ({w} rows unbounded preceding)"),
+    "running_max of decimals": (ps.max("d"), "max(d) over ({w} rows unbounded preceding)"),
 }
 
 
@@ -69,7 +69,9 @@ def placed(names: list[str], order: str, keys: tuple[str, ...]) -> Asked:
     by = ("partition by k " if keys else "") + f"order by {ORDERS[order]}"
     asked = ", ".join(FUNCTIONS[name][1].format(by=by, w=f"{by}, {TIES}") for name in names)
     return Asked(
-        lambda a: a.with_order(*keys, by=order, functions=wanted),
+        lambda a: a.with_columns(
+            {each: function.over(partition_by=keys, order_by=order) for each, function in wanted.items()}
+        ),
         f"select k, s, v, n, d, ok, {asked} from a",  # noqa: S608 - our own text
     )
 
@@ -124,8 +126,8 @@ def test_each_function_of_some_rows_is_duckdbs(name: str) -> None:
 
 def run(table: Any, **epochs: Any) -> list[list[Row]]:  # noqa: ANN401 - from a table to a table
     flow = ps.Dataflow("test")
-    flow.output("out", table(flow.input("x", "k long, n long, w long").running(weight="w")))
-    found = flow.run_local(**epochs)["out"]
+    flow.output("out", table(flow.table("x", "k long, n long, w long", weight="w")))
+    found = flow.run(**epochs)["out"]
     return [sorted(tuple(row.values()) for row in found[epoch].to_pylist()) for epoch in sorted(found)]
 
 
@@ -135,7 +137,7 @@ def rows(*given: tuple[int, int, int]) -> list[dict[str, int]]:
 
 def test_only_rows_that_differ_are_sent() -> None:
     found = run(
-        lambda t: t.with_order("k", by="n", before=ps.lag("n")),
+        lambda t: t.with_columns(before=ps.lag("n").over(partition_by="k", order_by="n")),
         x=[rows((1, 1, 1), (1, 3, 1), (1, 9, 1)), rows((1, 2, 1))],
     )
     assert found[1] == [(1, 2, 1, 1), (1, 3, 1, -1), (1, 3, 2, 1)]
@@ -143,7 +145,10 @@ def test_only_rows_that_differ_are_sent() -> None:
 
 def test_copies_of_a_row_have_places_of_their_own() -> None:
     found = run(
-        lambda t: t.with_order("k", by="n", at=ps.row_number(), place=ps.rank()),
+        lambda t: t.with_columns(
+            at=ps.row_number().over(partition_by="k", order_by="n"),
+            place=ps.rank().over(partition_by="k", order_by="n"),
+        ),
         x=[rows((1, 1, 2), (1, 3, 1))],
     )
     assert found == [[(1, 1, 1, 1, 1), (1, 1, 2, 1, 1), (1, 3, 3, 3, 1)]]
@@ -151,36 +156,45 @@ def test_copies_of_a_row_have_places_of_their_own() -> None:
 
 def test_a_column_may_be_called_as_an_option() -> None:
     flow = ps.Dataflow("test")
-    table = flow.input("x", "k long, n long").running()
-    made = table.with_order("k", by="n", functions={"by": ps.rank()}, name=ps.row_number())
+    table = flow.table("x", "k long, n long")
+    made = table.with_columns(
+        {"by": ps.rank().over(partition_by="k", order_by="n")},
+        name=ps.row_number().over(partition_by="k", order_by="n"),
+    )
     assert made.schema.names == ["k", "n", "by", "name"]
 
 
 def test_a_running_sum_that_does_not_fit_is_refused() -> None:
     with pytest.raises(FlowError, match="the running sum 'total' of a key does not fit int64"):
-        run(lambda t: t.with_order("k", by="n", total=ps.running_sum("n")), x=[rows((1, 2**62, 3))])
+        run(
+            lambda t: t.with_columns(total=ps.sum("n").over(partition_by="k", order_by="n")),
+            x=[rows((1, 2**62, 3))],
+        )
 
 
 def test_a_running_sum_of_one_key_does_not_depend_on_another() -> None:
     flow = ps.Dataflow("test")
-    table = flow.input("x", "k long, v double").running()
-    flow.output("out", table.with_order("k", by="v", total=ps.running_sum("v")))
-    found = flow.run_local(x=[[{"k": k, "v": v} for k, v in ((0, 1e16), (1, 0.1), (2, 1e300), (3, 0.2))]])[
-        "out"
-    ]
+    table = flow.table("x", "k long, v double")
+    flow.output("out", table.with_columns(total=ps.sum("v").over(partition_by="k", order_by="v")))
+    found = flow.run(x=[[{"k": k, "v": v} for k, v in ((0, 1e16), (1, 0.1), (2, 1e300), (3, 0.2))]])["out"]
     assert Counter(row["total"] == row["v"] for row in found[0].to_pylist()) == {True: 4}
 
 
 def test_running_sums_and_averages_of_decimals_have_all_their_digits() -> None:
     flow = ps.Dataflow("test")
-    rows = flow.input("x", "k long, n long, d decimal(34, 2)").running()
-    functions = {"s": ps.running_sum("d"), "m": ps.OrderFunction("running_avg", "d")}
+    rows = flow.table("x", "k long, n long, d decimal(34, 2)")
+    functions = {"s": ps.sum("d"), "m": ps.functions.OrderFunction("running_avg", "d")}
     frame = RowFrame(1, 0)
-    functions |= {"t": ps.OrderFunction("running_sum", "d", frame=frame)}
-    flow.output("out", rows.with_order("k", by="n", functions=functions))
+    functions |= {"t": ps.functions.OrderFunction("running_sum", "d", frame=frame)}
+    flow.output(
+        "out",
+        rows.with_columns(
+            {each: function.over(partition_by="k", order_by="n") for each, function in functions.items()}
+        ),
+    )
     large = Decimal(10**30) + 1
     fed = [{"k": 1, "n": n, "d": d} for n, d in enumerate([large, Decimal("0.01"), Decimal("-0.02")])]
-    found = sorted(flow.run_local(x=[fed])["out"][0].to_pylist(), key=lambda row: row["n"])
+    found = sorted(flow.run(x=[fed])["out"][0].to_pylist(), key=lambda row: row["n"])
     with localcontext(prec=60):
         sums = [large, large + Decimal("0.01"), large - Decimal("0.01")]
         assert [row["s"] for row in found] == sums

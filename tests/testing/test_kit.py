@@ -46,7 +46,7 @@ def test_a_script_holds_at_pause_and_ends_at_end_until_it_is_told_to_go_on() -> 
     source.go_on()
     assert ([unit.name for unit in watch.poll()], watch.is_finished) == (["2"], True)
     source.go_on()
-    again = source.watch(source.after(None, ps.Unit("2", ())))
+    again = source.watch(source.after(None, ps.ports.Unit("2", ())))
     assert ([unit.name for unit in again.poll()], again.is_finished) == (["3"], True)
     with pytest.raises(ValueError, match=r"Call it once for each"):
         source.go_on()
@@ -78,35 +78,35 @@ def test_a_worker_gets_the_rows_without_the_commands() -> None:
 
 def test_a_query_on_processes_follows_a_script_with_pauses_and_an_end(tmp_path: Path) -> None:
     flow = ps.Dataflow("numbers")
-    flow.output("numbers", flow.input("numbers", "x long"))
+    flow.output("numbers", flow.stream_input("numbers", "x long"))
     source = ScriptedSource(group(1), PAUSE, group(2, 3), END, group(4))
     places: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint"), "output": str(tmp_path / "output")}
-    query = flow.start_local(numbers=source, workers=2, **places)
+    query = flow.start(numbers=source, workers=2, **places)
     deadline = time.monotonic() + SECONDS_MAX
     while query.epoch < 0:
         assert time.monotonic() < deadline
-        query.awaitTermination(0.01)
+        query.await_termination(0.01)
     assert_published(places["output"], "numbers", {0: group(1)})
     source.go_on()
-    assert query.awaitTermination(SECONDS_MAX)
+    assert query.await_termination(SECONDS_MAX)
     assert_published(places["output"], "numbers", {0: group(1), 1: group(3, 2)})
     source.go_on()
-    query = flow.start_local(numbers=source, processes=1, **places)
-    assert query.awaitTermination(SECONDS_MAX)
+    query = flow.start(numbers=source, processes=1, **places)
+    assert query.await_termination(SECONDS_MAX)
     query.stop()
     assert_published(places["output"], "numbers", {0: group(1), 1: group(3, 2), 2: group(4)})
 
 
 def test_an_assertion_says_what_is_missing_and_what_is_too_much(tmp_path: Path) -> None:
     flow = ps.Dataflow("numbers")
-    numbers = flow.input("numbers", "x long, y double")
+    numbers = flow.stream_input("numbers", "x long, y double")
     flow.output("numbers", numbers)
-    flow.output("table", numbers.running())
+    flow.output("table", numbers.to_table())
     nan = float("nan")
     rows: list[dict[str, Any]] = [{"x": 1, "y": nan}, {"x": 1, "y": nan}, {"x": 2, "y": None}]
     output = str(tmp_path / "output")
-    query = flow.start_local(numbers=[rows], checkpoint=str(tmp_path / "checkpoint"), output=output)
-    assert query.awaitTermination(SECONDS_MAX)
+    query = flow.start(numbers=[rows], checkpoint=str(tmp_path / "checkpoint"), output=output)
+    assert query.await_termination(SECONDS_MAX)
     assert_published(output, "numbers", {0: rows[::-1]})
     assert_table(output, "table", rows, as_of=0)
     with pytest.raises(

@@ -32,7 +32,7 @@ times = st.one_of(row_times, st.tuples(phases, some_stacks, st.integers(1, 3)))
 summaries = [*map(STEPS.push, SITES), *map(STEPS.pop, (*SITES, None))]
 
 
-def moves_of(summary: ps.Summary) -> StackMoves:
+def moves_of(summary: ps.timely.Summary) -> StackMoves:
     assert isinstance(summary.root, StackMoves)
     return summary.root
 
@@ -144,7 +144,7 @@ def test_oracle_the_order_is_leads_to_of_the_recursive_graph() -> None:
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_a_flow_that_calls_after_a_return_returns_what_recursion_does(workers: int) -> None:
     inputs = {"calls": [(("call", ()), pa.table({"x": [4], "y": [2], "z": [0]}))]}
-    found = tarai_flow().run_local(inputs, workers=workers)["values"]
+    found = tarai_flow().run(inputs, workers=workers)["values"]
     expected = tarai_frames(4, 2, 0)
     assert expected[()] == 4
     assert any(stack.count("again") > 1 for stack in expected)
@@ -162,14 +162,14 @@ def countdown(times: Stacks, then: str) -> ps.Dataflow:
     down = flow.variable("n long", times.push("down"), "down")
     again = flow.variable("n long", times.push(then), "again")
     returned = flow.variable("n long", times.pop("down"), "returned")
-    calls = flow.input("calls", "n long").concat(down, again)
+    calls = flow.stream_input("calls", "n long").union(down, again)
     positive = calls.filter(lambda batch: [n > 0 for n in batch["n"].to_pylist()])
     flow.feedback(down, positive.map(lambda row: {"n": row["n"] - 1}, "n long"))
 
     class Answer:
         outputs = "n long"
 
-        def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
             if batch["n"][0].as_py() == 0:
                 context.send(batch, at=(("return", context.time[0][1]),))
 
@@ -181,7 +181,7 @@ def countdown(times: Stacks, then: str) -> ps.Dataflow:
 
 
 def run(flow: ps.Dataflow, n: int) -> Any:  # noqa: ANN401 - the results
-    return flow.run_local({"calls": [(("call", ()), pa.table({"n": [n]}))]})
+    return flow.run({"calls": [(("call", ()), pa.table({"n": [n]}))]})
 
 
 def test_a_call_after_a_return_without_steps_is_refused_and_not_lost() -> None:

@@ -88,13 +88,13 @@ class Nemesis:
         """Hit once, or again while the query is about to continue; return when it has continued."""
         begun, before, epoch = monotonic(), self.query.restarts, self.query.epoch
         self._hit()
-        until(lambda: self._was_felt(before, epoch) or not self.query.isActive, END_SECONDS_MAX)
+        until(lambda: self._was_felt(before, epoch) or not self.query.is_active, END_SECONDS_MAX)
         if self.losses is None and self.chosen.random() < 0.25:
             before = self.query.restarts
             self._hit()
-            until(lambda: self.query.restarts > before or not self.query.isActive, END_SECONDS_MAX)
+            until(lambda: self.query.restarts > before or not self.query.is_active, END_SECONDS_MAX)
         reached = self.query.epoch
-        until(lambda: self.query.epoch > reached or not self.query.isActive, END_SECONDS_MAX)
+        until(lambda: self.query.epoch > reached or not self.query.is_active, END_SECONDS_MAX)
         self.seconds.append(monotonic() - begun)
 
     def _was_felt(self, restarts: int, epoch: int) -> bool:
@@ -137,7 +137,7 @@ class Nemesis:
         def look() -> bool:
             with suppress(PointstampError):
                 found[:] = [pid for _, pid in self.query.workers()]
-            return bool(found) or not self.query.isActive
+            return bool(found) or not self.query.is_active
 
         until(look, END_SECONDS_MAX)
         assert found, f"the query has ended: {self.query.exception()}"
@@ -208,7 +208,7 @@ def torture(
         harm(nemesis, seconds)
     finally:
         arrivals.stop()
-    if not query.awaitTermination(END_SECONDS_MAX):
+    if not query.await_termination(END_SECONDS_MAX):
         raise AssertionError(f"{query} has not ended: {query.status}")
     verdict = judge(folder / "o", "components", [edges_of(seed, number) for number in range(arrivals.files)])
     if spark is not None:
@@ -228,7 +228,7 @@ def torture(
 def harm(nemesis: Nemesis, seconds: float) -> None:
     """Strike at random moments until the time is over or all losses are done, at least once."""
     query, chosen = nemesis.query, nemesis.chosen
-    until(lambda: query.epoch >= 0 or not query.isActive, END_SECONDS_MAX)
+    until(lambda: query.epoch >= 0 or not query.is_active, END_SECONDS_MAX)
     deadline = monotonic() + seconds
     while True:
         nemesis.rest(chosen.uniform(0.05, 2.0))
@@ -248,7 +248,7 @@ def start(
     rescale: Literal["restart", "eager"],
 ) -> ps.Query:
     """Start the query on Spark or in processes."""
-    edges = ps.files(folder / "in", in_order=True, until=END)
+    edges = ps.io.files(folder / "in", in_order=True, until=END)
     flow = components_flow()
     if spark is None:
         return local_query.start(
@@ -261,14 +261,12 @@ def start(
             silence_seconds_max=SILENCE_SECONDS_MAX,
         )
     return flow.start(
-        spark,
+        on=spark,
         edges=edges,
         checkpoint=str(folder / "c"),
         output=str(folder / "o"),
         workers=workers,
-        restarts=RESTARTS,
-        silence_seconds_max=SILENCE_SECONDS_MAX,
-        rescale=rescale,
+        options=ps.QueryOptions(restarts=RESTARTS, silence_seconds_max=SILENCE_SECONDS_MAX, rescale=rescale),
     )
 
 

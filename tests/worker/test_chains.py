@@ -31,7 +31,7 @@ class Passes:
 
     outputs = ROWS
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         context.send(batch)
 
 
@@ -46,7 +46,7 @@ def chains_in(flow: ps.Dataflow) -> dict[tuple[str, str], list[str]]:
 
 def begun() -> tuple[ps.Dataflow, ps.Stream]:
     flow = ps.Dataflow("chains")
-    return flow, flow.input("rows", ROWS)
+    return flow, flow.stream_input("rows", ROWS)
 
 
 # Which operators run inside of which.
@@ -54,7 +54,7 @@ def begun() -> tuple[ps.Dataflow, ps.Stream]:
 
 def test_operators_that_keep_nothing_run_inside_of_their_reader() -> None:
     flow, rows = begun()
-    made = rows.select("k", "v", name="a").filter(ps.col("v") > 1, name="b").map(dict, ROWS, name="c")
+    made = rows.select("k", "v").named("a").filter(ps.col("v") > 1).named("b").map(dict, ROWS).named("c")
     flow.output("out", made)
     assert chains_in(flow) == {("out", "in"): ["a", "b", "c"]}
     graph = flow.plan.graph()
@@ -64,7 +64,7 @@ def test_operators_that_keep_nothing_run_inside_of_their_reader() -> None:
 
 def test_a_flow_that_has_no_chains_has_every_port() -> None:
     flow, rows = begun()
-    flow.output("out", rows.select("k", "v", name="a"))
+    flow.output("out", rows.select("k", "v").named("a"))
     flow.plan.has_chains = False
     assert chains_in(flow) == {}
     assert len(flow.plan.graph().ports) == 4
@@ -72,36 +72,38 @@ def test_a_flow_that_has_no_chains_has_every_port() -> None:
 
 def test_an_exchange_ends_a_chain() -> None:
     flow, rows = begun()
-    flow.output("out", rows.select("k", "v", name="a").select("k", "v", name="b").exchange("k").count("k"))
+    flow.output("out", rows.select("k", "v").named("a").select("k", "v").named("b").exchange("k").count("k"))
     assert chains_in(flow) == {("b", "in"): ["a"]}
 
 
 def test_an_exchange_may_stand_before_a_chain() -> None:
     flow, rows = begun()
-    flow.output("out", rows.exchange("k").select("k", "v", name="a"))
+    flow.output("out", rows.exchange("k").select("k", "v").named("a"))
     assert chains_in(flow) == {("out", "in"): ["a"]}
 
 
 def test_two_readers_end_a_chain() -> None:
     flow, rows = begun()
-    shared = rows.select("k", "v", name="a").select("k", "v", name="b")
+    shared = rows.select("k", "v").named("a").select("k", "v").named("b")
     flow.output("one", shared)
-    flow.output("two", shared.select("k", "v", name="c"))
+    flow.output("two", shared.select("k", "v").named("c"))
     assert chains_in(flow) == {("b", "in"): ["a"], ("two", "in"): ["c"]}
 
 
 def test_doors_and_operators_of_a_users_end_a_chain() -> None:
     flow, rows = begun()
-    delayed = rows.select("k", "v", name="a").select("k", "v", name="b").delay(1)
-    passed = ps.operator("own", Passes(), rows=delayed.select("k", "v", name="c"))
+    delayed = rows.select("k", "v").named("a").select("k", "v").named("b").delay(1)
+    passed = ps.operator("own", Passes(), rows=delayed.select("k", "v").named("c"))
     flow.output("out", passed)
     assert chains_in(flow) == {("b", "in"): ["a"], ("own", "rows"): ["c"]}
 
 
 def test_each_input_of_an_operator_has_its_own_chain() -> None:
     flow, rows = begun()
-    kept, others = rows.select("k", "v", name="a").branch(ps.col("v") > 3, name="split")
-    flow.output("out", kept.select("k", "v", name="b").concat(others.select("k", "v", name="c"), name="both"))
+    kept, others = rows.select("k", "v").named("a").split(ps.col("v") > 3)
+    flow.output(
+        "out", kept.select("k", "v").named("b").union(others.select("k", "v").named("c")).named("both")
+    )
     assert chains_in(flow) == {("split", "in"): ["a"], ("both", "in 0"): ["b"], ("both", "in 1"): ["c"]}
 
 
@@ -117,21 +119,21 @@ Step = tuple[Callable[[ps.Stream, str], ps.Stream], Callable[[Rows], Rows]]
 
 STEPS: list[Step] = [
     (
-        lambda stream, name: stream.with_columns(v=ps.col("v") + 1, name=name),
+        lambda stream, name: stream.with_columns(v=ps.col("v") + 1).named(name),
         lambda rows: [{**row, "v": row["v"] + 1} for row in rows],
     ),
     (
-        lambda stream, name: stream.filter(ps.col("v") % 3 != 0, name=name),
+        lambda stream, name: stream.filter(ps.col("v") % 3 != 0).named(name),
         lambda rows: [row for row in rows if row["v"] % 3],
     ),
-    (lambda stream, name: stream.map_batches(_halves, name=name), lambda rows: rows),
+    (lambda stream, name: stream.map_batches(_halves).named(name), lambda rows: rows),
     (
-        lambda stream, name: stream.flat_map(lambda row: [row] * (row["k"] % 3), ROWS, name=name),
+        lambda stream, name: stream.flat_map(lambda row: [row] * (row["k"] % 3), ROWS).named(name),
         lambda rows: [row for row in rows for _ in range(row["k"] % 3)],
     ),
     (lambda stream, name: stream.exchange("k"), lambda rows: rows),
     (
-        lambda stream, name: stream.map(lambda row: {"k": row["v"] % 7, "v": row["k"]}, ROWS, name=name),
+        lambda stream, name: stream.map(lambda row: {"k": row["v"] % 7, "v": row["k"]}, ROWS).named(name),
         lambda rows: [{"k": row["v"] % 7, "v": row["k"]} for row in rows],
     ),
     (
@@ -154,7 +156,7 @@ def test_chains_change_no_rows(seed: int, workers: int) -> None:
             stream = write(stream, f"step {number}")
         flow.output("out", stream)
         flow.plan.has_chains = has_chains
-        got = flow.run_local({"rows": data}, workers=workers, verify=has_chains)["out"]
+        got = flow.run({"rows": data}, workers=workers, verify=has_chains)["out"]
         found.append([sorted(map(str, got[e].to_pylist())) if e in got else [] for e in range(3)])
     expected = []
     for rows in data:
@@ -168,10 +170,13 @@ def test_chains_change_no_rows(seed: int, workers: int) -> None:
 def test_chains_change_no_rows_between_processes() -> None:
     flow, rows = begun()
     keyed = rows.select("k", v=ps.col("v") * 2).filter(ps.col("v") > 4).exchange("k")
-    flow.output("out", keyed.filter(ps.col("k") < 8).count("k", running=True).select("k", n=ps.col("count")))
+    flow.output(
+        "out",
+        keyed.filter(ps.col("k") < 8).group_by("k", running=True).count().select("k", n=ps.col("count")),
+    )
     data = [{"k": number % 10, "v": number % 5} for number in range(100)]
     expected = [{"k": k, "n": 10} for k in range(8) if k % 5 in (3, 4)]
-    (table,) = flow.run_local({"rows": [data]}, processes=2)["out"].values()
+    (table,) = flow.run({"rows": [data]}, processes=2)["out"].values()
     assert sorted(table.to_pylist(), key=lambda row: row["k"]) == expected
 
 
@@ -180,24 +185,26 @@ def test_chains_change_no_rows_between_processes() -> None:
 
 def test_an_error_names_the_operator_in_the_chain() -> None:
     flow, rows = begun()
-    made = rows.select("k", "v", name="first").map(lambda row: {"k": row["k"] // 0, "v": 1}, ROWS, name="bad")
-    flow.output("out", made.filter(ps.col("v") > 0, name="last"))
+    made = (
+        rows.select("k", "v").named("first").map(lambda row: {"k": row["k"] // 0, "v": 1}, ROWS).named("bad")
+    )
+    flow.output("out", made.filter(ps.col("v") > 0).named("last"))
     with pytest.raises(OperatorError, match=r"operator 'bad' failed with a batch at input 'in' at \(0,\)"):
-        flow.run_local({"rows": [[{"k": 1, "v": 2}]]})
+        flow.run({"rows": [[{"k": 1, "v": 2}]]})
 
 
 def test_wrong_rows_are_refused_in_the_name_of_the_operator_that_made_them() -> None:
     flow, rows = begun()
-    made = rows.map_batches(lambda batch: [{"k": 1, "w": 2}], name="bad")
-    flow.output("out", made.select("k", "v", name="last"))
+    made = rows.map_batches(lambda batch: [{"k": 1, "w": 2}]).named("bad")
+    flow.output("out", made.select("k", "v").named("last"))
     with pytest.raises(SchemaError, match="operator 'bad'"):
-        flow.run_local({"rows": [[{"k": 1, "v": 2}]]})
+        flow.run({"rows": [[{"k": 1, "v": 2}]]})
 
 
 def test_each_operator_of_a_chain_counts_its_own_rows() -> None:
     flow, rows = begun()
-    made = rows.filter(ps.col("v") > 0, name="a").flat_map(lambda row: [row, row], ROWS, name="b")
-    flow.output("out", made.filter(ps.col("v") > 9, name="c"))
+    made = rows.filter(ps.col("v") > 0).named("a").flat_map(lambda row: [row, row], ROWS).named("b")
+    flow.output("out", made.filter(ps.col("v") > 9).named("c"))
     with LocalRun(flow.plan) as run:
         run.input("rows").send([{"k": 1, "v": v} for v in (0, 1, 2)])
         run.input("rows").close()
@@ -214,11 +221,11 @@ def test_each_operator_of_a_chain_counts_its_own_rows() -> None:
 @pytest.mark.parametrize("has_chains", [True, False])
 def test_a_probe_in_the_middle_of_a_chain_tells_how_far_it_is(has_chains: bool) -> None:
     flow, rows = begun()
-    middle = rows.select("k", "v", name="a").select("k", "v", name="b")
+    middle = rows.select("k", "v").named("a").select("k", "v").named("b")
     probe = middle.probe()
-    flow.output("out", middle.select("k", "v", name="c"))
+    flow.output("out", middle.select("k", "v").named("c"))
     flow.plan.has_chains = has_chains
-    with flow.open_local() as run:
+    with flow.open() as run:
         run.input("rows").send([{"k": 1, "v": 1}])
         run.input("rows").advance_to(4)
         assert not run.is_done(probe, 0)
@@ -231,7 +238,7 @@ def test_a_probe_in_the_middle_of_a_chain_tells_how_far_it_is(has_chains: bool) 
 
 def test_the_judge_names_each_operator_and_no_port_inside_of_a_chain() -> None:
     flow, rows = begun()
-    flow.output("out", rows.select("k", "v", name="a").select("k", "v", name="b"))
+    flow.output("out", rows.select("k", "v").named("a").select("k", "v").named("b"))
     shape = shape_of(flow.plan)
     assert [shape.operator(number) for number in range(4)] == ["'rows'", "'a'", "'b'", "'out'"]
     assert [port.operator for port in shape.ports] == [0, 3]

@@ -23,8 +23,8 @@ WORKERS, EPOCHS = 2, 3
 
 def flow() -> ps.Dataflow:
     flow = ps.Dataflow("totals")
-    rows = flow.input("rows", "key long, n long")
-    flow.output("totals", rows.reduce("key", running=True, total=ps.sum("n")))
+    rows = flow.stream_input("rows", "key long, n long")
+    flow.output("totals", rows.group_by("key", running=True).agg(total=ps.sum("n")))
     return flow
 
 

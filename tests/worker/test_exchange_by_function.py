@@ -28,7 +28,7 @@ class Where:
 
     outputs = "x long, worker long"
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         here = pa.array(np.full(batch.num_rows, int(context.worker)))
         context.send(pa.record_batch({"x": batch["x"], "worker": here}))
 
@@ -40,7 +40,7 @@ def tens(batch: pa.RecordBatch) -> pa.Array:
 
 def flow_by(by: Any, *columns: str) -> ps.Dataflow:  # noqa: ANN401 - whatever a user may give
     flow = ps.Dataflow("shards")
-    numbers = flow.input("numbers", "x long, word string").exchange(*columns, by=by)
+    numbers = flow.stream_input("numbers", "x long, word string").exchange(*columns, by=by)
     flow.output("out", ps.operator("where", Where(), numbers=numbers))
     return flow
 
@@ -59,19 +59,19 @@ def places(results: Any) -> list[tuple[int, int]]:  # noqa: ANN401 - tables by e
 
 @given(values=st.lists(st.integers(0, 2**40), max_size=30), workers=st.integers(1, 4))
 def test_each_row_goes_to_the_worker_of_its_shard_and_none_is_lost(values: list[int], workers: int) -> None:
-    results = flow_by(tens).run_local(numbers=[rows(*values)], workers=workers)
+    results = flow_by(tens).run(numbers=[rows(*values)], workers=workers)
     assert places(results) == sorted((x, x // 10 % workers) for x in values)
 
 
 def test_processes_agree_with_workers_in_one() -> None:
     given = [rows(*range(50)), rows(*range(100, 150))]
-    assert places(flow_by(tens).run_local(numbers=given, processes=2)) == places(
-        flow_by(tens).run_local(numbers=given, workers=2)
+    assert places(flow_by(tens).run(numbers=given, processes=2)) == places(
+        flow_by(tens).run(numbers=given, workers=2)
     )
 
 
 def test_rows_of_one_shard_stay_in_their_order() -> None:
-    results = flow_by(lambda batch: pc.bit_wise_and(batch["x"], 1)).run_local(
+    results = flow_by(lambda batch: pc.bit_wise_and(batch["x"], 1)).run(
         numbers=[rows(4, 3, 8, 1, 2)], workers=2
     )
     table = results["out"].table()
@@ -88,8 +88,8 @@ def test_the_function_is_given_the_named_columns_and_no_others() -> None:
         seen.append(batch.schema.names)
         return batch["x"]
 
-    flow_by(by, "x").run_local(numbers=[rows(1)])
-    flow_by(by).run_local(numbers=[rows(1)])
+    flow_by(by, "x").run(numbers=[rows(1)])
+    flow_by(by).run(numbers=[rows(1)])
     assert seen == [["x"], ["x", "word"]]
 
 
@@ -97,19 +97,19 @@ def test_the_function_is_given_the_named_columns_and_no_others() -> None:
 def test_doors_and_loops_keep_the_function_and_results_do_not_depend_on_workers(workers: int) -> None:
     """Before ``enter``, before ``feedback`` and before ``delay``: each door passes on how rows are shared."""
     flow = ps.Dataflow("doors")
-    numbers = flow.input("numbers", "x long")
+    numbers = flow.stream_input("numbers", "x long")
     with numbers.loop("down") as loop:
         entered = loop.enter(numbers.exchange(by=tens))
         again = loop.variable("x long")
         placed = ps.operator("first", Where(), numbers=entered)
         back = ps.operator("second", Where(), numbers=again)
-        less = placed.concat(back).map_batches(
+        less = placed.union(back).map_batches(
             lambda batch: pa.record_batch({"x": pc.subtract(batch["x"], 10)}), "x long"
         )
         loop.feedback(again, less.filter(pc.field("x") >= 0).exchange(by=tens))
-        flow.output("out", loop.leave(placed.concat(back)))
+        flow.output("out", loop.leave(placed.union(back)))
     flow.output("later", ps.operator("third", Where(), numbers=numbers.exchange(by=tens).delay(1)))
-    results = flow.run_local(numbers=[pa.table({"x": [35, 7, 21]})], workers=workers)
+    results = flow.run(numbers=[pa.table({"x": [35, 7, 21]})], workers=workers)
     passed = [35, 25, 15, 5, 7, 21, 11, 1]
     assert places(results) == sorted((x, x // 10 % workers) for x in passed)
     assert {(row["x"], row["worker"]) for row in results["later"][1].to_pylist()} == {
@@ -119,9 +119,9 @@ def test_doors_and_loops_keep_the_function_and_results_do_not_depend_on_workers(
 
 def test_copies_that_were_asked_for_before_are_made_before() -> None:
     flow = ps.Dataflow("copies")
-    numbers = flow.input("numbers", "x long, word string").broadcast().exchange(by=tens)
+    numbers = flow.stream_input("numbers", "x long, word string").broadcast().exchange(by=tens)
     flow.output("out", ps.operator("where", Where(), numbers=numbers))
-    assert places(flow.run_local(numbers=[rows(5, 15)], workers=2)) == [(5, 0), (5, 0), (15, 1), (15, 1)]
+    assert places(flow.run(numbers=[rows(5, 15)], workers=2)) == [(5, 0), (5, 0), (15, 1), (15, 1)]
 
 
 # Answers.
@@ -144,7 +144,7 @@ def test_copies_that_were_asked_for_before_are_made_before() -> None:
 )
 def test_every_form_of_whole_numbers_is_taken(form: Any) -> None:  # noqa: ANN401
     flow = flow_by(lambda batch: form(batch["x"].to_pylist()))
-    assert places(flow.run_local(numbers=[rows(0, 1, 2, 3)], workers=2)) == [(0, 0), (1, 1), (2, 0), (3, 1)]
+    assert places(flow.run(numbers=[rows(0, 1, 2, 3)], workers=2)) == [(0, 0), (1, 1), (2, 0), (3, 1)]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -174,7 +174,7 @@ def test_a_bad_answer_names_the_reader_and_the_line_of_the_function(
     line = shard.__code__.co_firstlineno
     who = rf"exchange by shard before operator 'where': the function \(.*function\.py:{line}\) must give"
     with pytest.raises(OperatorError, match=f"{who} the shard of each of 3 rows.*{said}"):
-        flow_by(shard).run_local(numbers=[rows(1, 2, 3)], workers=workers)
+        flow_by(shard).run(numbers=[rows(1, 2, 3)], workers=workers)
 
 
 @pytest.mark.parametrize(("workers", "processes"), [(1, None), (2, None), (1, 2)])
@@ -188,11 +188,11 @@ def test_a_function_that_raises_is_named_with_its_line_and_the_rows(
     who = "exchange by shard before operator 'where'"
     said = rf"{who}: the function failed: KeyError: .*function\.py:{line}, in shard"
     with pytest.raises(OperatorError, match=rf"{said}.*has 2 rows and begins \[{{'x': 1, 'word': 'w1'}}"):
-        flow_by(shard).run_local(numbers=[rows(1, 2)], workers=workers, processes=processes)
+        flow_by(shard).run(numbers=[rows(1, 2)], workers=workers, processes=processes)
 
 
 def test_what_is_no_exchange_is_refused_where_it_is_written() -> None:
-    numbers = ps.Dataflow("test").input("numbers", "x long")
+    numbers = ps.Dataflow("test").stream_input("numbers", "x long")
     with pytest.raises(
         FlowError, match=r"needs at least one key column.*or a function.*exchange\(by=function\)"
     ):

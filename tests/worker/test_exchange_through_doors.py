@@ -27,7 +27,7 @@ class Where:
     def __init__(self, rounds: int = 0) -> None:
         self.rounds = rounds
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         if context.time[-1] >= self.rounds or len(context.time) == 1:
             context.send([{"key": key, "worker": context.worker} for key in batch["key"].to_pylist()])
 
@@ -66,7 +66,7 @@ def delayed(flow: ps.Dataflow, rows: ps.Stream) -> ps.Stream:
 
 
 def fed_to_the_next_epoch(flow: ps.Dataflow, rows: ps.Stream) -> ps.Stream:
-    later = flow.variable("key long", ps.delay(1))
+    later = flow.variable("key long", ps.timely.delay(1))
     flow.feedback(later, rows.exchange("key"))
     return where(later)
 
@@ -77,9 +77,9 @@ def test_an_exchange_before_a_door_brings_each_key_to_one_worker(
     way: Callable[[ps.Dataflow, ps.Stream], ps.Stream], workers: int
 ) -> None:
     flow = ps.Dataflow("doors")
-    flow.output("where", way(flow, flow.input("rows", "key long")))
+    flow.output("where", way(flow, flow.stream_input("rows", "key long")))
     found: dict[int, set[int]] = {}
-    results: Any = flow.run_local({"rows": ROWS}, workers=workers)["where"]
+    results: Any = flow.run({"rows": ROWS}, workers=workers)["where"]
     count = 0
     for epoch in results:
         for row in results[epoch].to_pylist():

@@ -22,19 +22,19 @@ class Answers:
 
     outputs = "key long"
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> int:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> int:  # noqa: A002
         context.send(batch)
         context.notify_at()
         return batch.num_rows  # type: ignore[no-any-return]
 
-    def on_notify(self, context: ps.Context) -> str:
+    def on_notify(self, context: ps.ports.Context) -> str:
         return "done"
 
 
 class Refuses(Answers):
     """Fails when it is notified, with a capability that is held for that."""
 
-    def on_notify(self, context: ps.Context) -> str:
+    def on_notify(self, context: ps.ports.Context) -> str:
         raise LookupError("nothing is known")
 
 
@@ -56,7 +56,7 @@ class Days:
 
 def flow_with(logic: Any, **options: Any) -> ps.Dataflow:  # noqa: ANN401 - looser than any operator
     flow = ps.Dataflow("loose", **options)
-    flow.output("out", ps.operator("it", logic, rows=flow.input("in", "key long")))
+    flow.output("out", ps.operator("it", logic, rows=flow.stream_input("in", "key long")))
     return flow
 
 

@@ -103,19 +103,19 @@ class Seen:
     def __deepcopy__(self, memo: object) -> "Seen":
         return Seen(self._epochs, self._frontiers)
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         self._epochs.append(context.epoch)
         self._frontiers.append(list(context.frontier()))
         context.send(batch)
 
-    def on_frontier(self, context: ps.Context) -> None:
+    def on_frontier(self, context: ps.ports.Context) -> None:
         self._frontiers.append(list(context.frontier()))
 
 
 def _watched(epochs: list[int], frontiers: list[list[tuple[int, ...]]]) -> ps.Dataflow:
     flow = ps.Dataflow("watched")
     flow.output(
-        "out", ps.operator("seen", Seen(epochs, frontiers), x=flow.input("numbers", "k long, v long"))
+        "out", ps.operator("seen", Seen(epochs, frontiers), x=flow.stream_input("numbers", "k long, v long"))
     )
     return flow
 
@@ -188,7 +188,7 @@ def test_a_tick_that_is_read_again_does_not_narrow_what_was_let_in() -> None:
 
 
 class Forgetful(Windows):
-    def on_restore(self, context: ps.Context) -> None:
+    def on_restore(self, context: ps.ports.Context) -> None:
         """Takes nothing back."""
 
 
@@ -201,9 +201,11 @@ def _after_one_epoch(flow: ps.Dataflow, pairs: list[tuple[int, int]]) -> Chain:
     return rig.chain
 
 
-def _flow_with(logic: ps.DeclaredOperator[str]) -> ps.Dataflow:
+def _flow_with(logic: ps.ports.DeclaredOperator[str]) -> ps.Dataflow:
     flow = ps.Dataflow("refused")
-    flow.output("out", ps.operator("mine", logic, x=flow.input("numbers", "k long, v long").exchange("k")))
+    flow.output(
+        "out", ps.operator("mine", logic, x=flow.stream_input("numbers", "k long, v long").exchange("k"))
+    )
     return flow
 
 
@@ -222,7 +224,7 @@ class Keeper:
         self.counts: dict[int, int] = {}
         self.last = 0
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         self.last = context.epoch + 1
         for k in batch.column("k").to_pylist():
             self.counts[k] = self.counts.get(k, 0) + 1
@@ -248,7 +250,7 @@ def test_an_operator_that_keeps_something_without_declaring_it_is_named_once() -
 
 
 @pytest.mark.parametrize("logic", [Declared(), Windows(), Reminders()])
-def test_declared_state_and_held_capabilities_need_no_warning(logic: ps.DeclaredOperator[str]) -> None:
+def test_declared_state_and_held_capabilities_need_no_warning(logic: ps.ports.DeclaredOperator[str]) -> None:
     _after_one_epoch(_flow_with(logic), [(1, 1), (2, 2)])
 
 
@@ -261,18 +263,18 @@ class Tally:
         self.totals: dict[int, int] = {}
         self._rows: dict[int, int] = {}
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         self._rows[context.epoch] = self._rows.get(context.epoch, 0) + batch.num_rows
         context.notify_at()
 
-    def on_notify(self, context: ps.Context) -> None:
+    def on_notify(self, context: ps.ports.Context) -> None:
         self.totals[context.epoch] = self._rows.pop(context.epoch)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_what_an_operator_without_outputs_does_at_the_end_of_an_epoch_is_saved_with_it(seed: int) -> None:
     flow = ps.Dataflow("tallied")
-    ps.operator("tally", Tally(), outputs={}, x=flow.input("numbers", "k long, v long"))
+    ps.operator("tally", Tally(), outputs={}, x=flow.stream_input("numbers", "k long, v long"))
     chain: Chain = []
     for epoch in range(4):
         rig = Rig(flow.plan, 2, chain, random.Random(seed))
@@ -291,7 +293,7 @@ def test_what_an_operator_without_outputs_does_at_the_end_of_an_epoch_is_saved_w
 def test_what_was_not_there_when_the_flow_was_saved_starts() -> None:
     flow = FLOWS["running"]()
     chain = _after_one_epoch(flow, [(1, 1)])
-    numbers_in = flow.input("more", "k long, v long")
+    numbers_in = flow.stream_input("more", "k long, v long")
     flow.output("windows", ps.operator("windows", Windows(), x=numbers_in.exchange("k")))
     rig = Rig(flow.plan, 1, chain, random.Random(0))
     rig.feed(1, {"numbers": numbers([(1, 1)]), "more": numbers([(5, 5)])})

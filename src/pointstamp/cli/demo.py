@@ -138,12 +138,12 @@ def run(arguments: argparse.Namespace) -> int:
 def _start(spark: "SparkSession", story: _Story, arguments: argparse.Namespace) -> "Query":
     import pointstamp as ps
 
-    edges: Any = ps.files(story.folder / "in", in_order=True)
+    edges: Any = ps.io.files(story.folder / "in", in_order=True)
     if arguments.through == "spark":
         reader: Any = spark.readStream.schema("src long, dst long").option("maxFilesPerTrigger", 1)
         edges = reader.parquet(str(story.folder / "in"))
     return _flow().start(
-        spark,
+        on=spark,
         edges=edges,
         checkpoint=str(story.folder / "checkpoint"),
         output=str(story.folder / "out"),
@@ -156,7 +156,7 @@ def _flow() -> "Dataflow":
     from pointstamp import graphs
 
     flow = ps.Dataflow("components of a growing graph")
-    edges = flow.input("edges", "src long, dst long")
+    edges = flow.stream_input("edges", "src long, dst long")
     flow.output(_OUTPUT, graphs.connected_components(edges))
     return flow
 
@@ -197,7 +197,7 @@ def _is_over(story: _Story, query: "Query") -> bool:
 
 def _drain(query: "Query") -> None:
     try:
-        query.processAllAvailable()
+        query.process_all_available()
     except PointstampError:
         return  # the query has ended, and says why itself
 
@@ -223,7 +223,7 @@ def _read_published(story: _Story) -> None:
     import pointstamp as ps
 
     try:
-        story.labels.apply(ps.read_published(str(story.folder / "out"), _OUTPUT, after=story.labels.epoch))
+        story.labels.apply(ps.read_changes(str(story.folder / "out"), _OUTPUT, after=story.labels.epoch))
     except PointstampError:
         return  # nothing is published yet
 
@@ -242,7 +242,7 @@ def _summary(story: _Story, query: "Query", seconds: float, vertices: int) -> in
         f"{labels.vertices:,} vertices in {labels.components:,} components; the largest has "
         f"{labels.largest:,}"
     )
-    published = ps.read_published(str(folder / "out"), _OUTPUT)
+    published = ps.read_changes(str(folder / "out"), _OUTPUT)
     is_checked = find_spec("scipy") is not None
     wrong = list(differences(published, story.arrivals, vertices)) if is_checked else []
     for each in wrong:
@@ -257,7 +257,7 @@ def _summary(story: _Story, query: "Query", seconds: float, vertices: int) -> in
         )
     _say(f"\nthe output is in {folder / 'out'}, the checkpoint in {folder / 'checkpoint'}; look at them:")
     _say(f"  pointstamp snapshots {folder / 'checkpoint'}")
-    _say(f"  python -c 'import pointstamp as ps; print(ps.read_published(\"{folder / 'out'}\"))'")
+    _say(f"  python -c 'import pointstamp as ps; print(ps.read_changes(\"{folder / 'out'}\"))'")
     return 1 if wrong else 0
 
 

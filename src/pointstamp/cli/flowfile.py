@@ -3,7 +3,7 @@
     import pointstamp as ps
 
     flow = ps.Dataflow("words")
-    words = flow.input("words", "word string")
+    words = flow.stream_input("words", "word string")
     flow.output("counts", words.count("word"))
 
     def inputs():                       # or a plain dictionary

@@ -295,7 +295,7 @@ def _run_here(flow: "Dataflow", data: Mapping[str, Any], arguments: argparse.Nam
 def _stream(
     flow: "Dataflow", data: Mapping[str, Any], epochs: dict[str, str], workers: int, rows: "RowCounts"
 ) -> "Iterator[tuple[Any, dict[str, pa.Table]]]":
-    """Each epoch with its tables, as ``stream_local`` has them, while rows are counted."""
+    """Each epoch with its tables, as ``stream`` has them, while rows are counted."""
     from rich.console import Console
 
     from pointstamp.running.counting import count_rows

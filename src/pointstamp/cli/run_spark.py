@@ -33,7 +33,7 @@ def run(flow: Dataflow, files: list[InputFile], arguments: argparse.Namespace) -
         frames = {file.name: _frame(spark, file) for file in files}
         counted = [_by_epoch(frames[file.name], file.epoch) for file in files]
         output = None if arguments.output is None else _absolute(arguments.output)
-        results = flow.run(spark, frames, workers=arguments.workers, epoch=epochs, output=output)
+        results = flow.run(frames, on=spark, workers=arguments.workers, epoch=epochs, output=output)
         finished = {name: _by_epoch(frame, "epoch") for name, frame in results.items()}
         if output is None:
             _show(results, finished)

@@ -21,6 +21,7 @@ from typing import Any, Final
 from pointstamp.cli.run_files import InputFile, check_folder, is_remote, read
 from pointstamp.dataflow import Dataflow
 from pointstamp.errors import FlowError, StorageError, UsageError
+from pointstamp.query.options import QueryOptions
 from pointstamp.query.query import Query
 from pointstamp.query.starting import QUERY
 from pointstamp.redaction import redact
@@ -82,13 +83,15 @@ def _start(
     settings: dict[str, Any] = {
         "checkpoint": checkpoint,
         "output": arguments.output,
-        "epoch": {each.name: each.epoch for each in inputs if each.epoch is not None} or None,
         "available_now": arguments.available_now,
-        "accept_changes": arguments.accept,
+        "options": QueryOptions(
+            epoch={each.name: each.epoch for each in inputs if each.epoch is not None} or None,
+            accept_changes=arguments.accept,
+        ),
     }
     if spark is None:
-        return flow.start_local(streams, processes=arguments.workers or 1, **settings)
-    return flow.start(spark, streams, workers=arguments.workers, **settings)
+        return flow.start(streams, processes=arguments.workers or 1, **settings)
+    return flow.start(streams, on=spark, workers=arguments.workers, **settings)
 
 
 def _source(each: InputFile) -> Source:

@@ -3,23 +3,21 @@
 import pointstamp as ps
 
 flow = ps.Dataflow("words")
-words = flow.input("words", "word string")
-flow.output("counts", words.count("word", running=True))
-flow.run_local(words=[first_batch, second_batch])["counts"][1]    # the counts after epoch 1
+words = flow.stream_input("words", "word string")
+flow.output("counts", words.count("word"))
+flow.run([first_batch, second_batch])["counts"][1]    # the counts after epoch 1
 """
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, nullcontext
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import pyarrow as pa
 
-from pointstamp.dashboard.server import chosen_token
 from pointstamp.dataflow.record import FlowRecord, operator_of
 from pointstamp.dataflow.stream import Stream
-from pointstamp.dataflow.table import Table, table_of
+from pointstamp.dataflow.table import Table
 from pointstamp.errors import FlowError
 from pointstamp.expressions.windows import Span
 from pointstamp.expressions.zones import check_time_zone
@@ -27,12 +25,12 @@ from pointstamp.flow.builder import PlanBuilder
 from pointstamp.flow.event_epochs import EventTime
 from pointstamp.flow.in_zone import with_time_zone
 from pointstamp.flow.plan import NodeKind, Plan
-from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX
 from pointstamp.plan.explain import explain_plan
 from pointstamp.plan.logical import LogicalOperator
-from pointstamp.plan.streams import Feedback, FlowVariable, Input, Output, ToTable
+from pointstamp.plan.streams import Feedback, FlowVariable, Input, Output
 from pointstamp.progress.choosing import BroadcastKind, check_broadcast
 from pointstamp.query import local_query
+from pointstamp.query.options import QueryOptions
 from pointstamp.rows.late import LatePolicy
 from pointstamp.rows.schema import as_schema
 from pointstamp.rows.undeclared import ExtraColumns
@@ -55,11 +53,10 @@ from pointstamp.topology.domain import EPOCHS, TimeOrder
 from pointstamp.topology.summary import Summary
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from pointstamp.judge.bounded import BoundedJudge
     from pointstamp.query.observing import Judge
-    from pointstamp.query.policy import RestartPolicy, SnapshotPolicy
     from pointstamp.query.query import Query
     from pointstamp.sinks.port import Sink
     from pointstamp.spark.frame_results import FrameResults
@@ -156,12 +153,12 @@ class Dataflow:
         """The graph that a notebook shows of a flow."""
         return frame(self.plan)
 
-    def input(
+    def stream_input(
         self,
         name: str,
         schema: str | pa.Schema,
         *,
-        epoch: EventTime | None = None,
+        epochs: EventTime | None = None,
         late: LatePolicy | None = None,
         late_output: str | None = None,
         extra_columns: ExtraColumns = "warn",
@@ -172,8 +169,8 @@ class Dataflow:
         like the change of a row (``diff``, ``op``, ``_change_type``, ...) is an error, and others are a
         warning, once. With ``extra_columns="ignore"`` they are neither.
 
-        With ``epoch=ps.event_time("at", every="1 second", lateness="3 seconds")`` the epochs of its rows are
-        their event time, and the input advances by itself.
+        With ``epochs=ps.by_event_time("at", every="1 second", lateness="3 seconds")`` the epochs of its rows
+        are their event time, and the input advances by itself.
 
         ``late`` says what becomes of rows whose epoch column names an epoch before the one that the input was
         advanced to: they are an ``"error"``, or go to an ``"output"`` of their own, or ``"drop"`` drops them.
@@ -182,7 +179,7 @@ class Dataflow:
         are in the epoch that was open when they arrived.
         """
         declared = as_schema(schema)
-        return self._stream(lambda: Input(name, declared, epoch, late, late_output, extra_columns))
+        return self._stream(lambda: Input(name, declared, epochs, late, late_output, extra_columns))
 
     def variable(self, schema: str | pa.Schema, summary: Summary, name: str = "variable") -> Stream:
         """A stream that is fed later, with ``feedback``, and comes out at the times that the summary says.
@@ -201,54 +198,72 @@ class Dataflow:
         name: str,
         schema: str | pa.Schema,
         *,
-        key: str | Iterable[str],
+        key: str | Iterable[str] | None = None,
         order: str | None = None,
         deleted: str | None = None,
+        weight: str | None = None,
+        operation: str | None = None,
+        snapshots: bool = False,
+        empty: str | None = None,
+        format: Literal["debezium"] | None = None,  # noqa: A002 - as sources have it
+        value: str | None = None,
+        trusted: bool | None = None,
         lateness: Span | None = None,
         late: LatePolicy = "output",
         extra_columns: ExtraColumns = "warn",
     ) -> Table:
-        """A table that comes from outside as upserts: a row replaces the one that has its key.
+        """A table that comes from outside: rows that are added, or what an option says of them.
 
         Args:
             name: The name of the input.
-            schema: Its columns.
-            key: The column or columns by which a row replaces another.
-            order: The row with the greatest value in this column wins, in whichever epoch it arrives. Null is
-                the least value. If two rows are equal in it, a deletion wins, and otherwise the row that is
-                greatest by its columns from left to right. Default: the row of the latest epoch wins, and
-                two rows of a key in one epoch raise FlowError.
-            deleted: A boolean column that marks the rows that delete their key; it is not a column of the
-                table. With ``order`` a deleted key leaves a tombstone, its key and order value, so that an
-                older row does not bring it back.
+            schema: Its columns; with ``format="debezium"`` those of the table.
+            key: The column or columns by which a row replaces another; with it, ``order`` and ``deleted``.
+            order: As in ``stream.to_table``.
+            deleted: As in ``stream.to_table``.
+            weight: A column that says how often each row is added, 1 to insert it and -1 to delete it.
+            operation: A column with the words of a change feed, as in ``stream.to_table``.
+            snapshots: Each epoch has all rows as they are then; with it, ``empty``.
+            empty: As in ``stream.to_table``.
+            format: ``"debezium"``: the input has change events, with the columns ``op``, ``before`` and
+                ``after``, or with ``value`` as JSON text in that column; ``order`` is then a column of type
+                long beside them, or a field inside the events such as ``source.lsn``.
+            value: The column of the input that holds change events as JSON text.
+            trusted: As in ``stream.to_table``.
             lateness: How much less than the greatest value so far ``order`` may be, as in
-                ``stream.event_time``. Tombstones are freed when the watermark has passed them; without it
+                ``stream.with_watermark``. Tombstones are freed when the watermark has passed them; without it
                 they are kept.
             late: What becomes of rows that are later: ``output``, ``drop`` or ``error``.
-            extra_columns: What becomes of columns that are not declared, as in ``input``.
+            extra_columns: What becomes of columns that are not declared, as in ``stream_input``.
+
+        >>> import pointstamp as ps
+        >>> flow = ps.Dataflow("people")
+        >>> people = flow.table("people", "id long, name string", key="id")
+        >>> flow.output("people", people)
+        >>> flow.run([[{"id": 1, "name": "Ann"}], [{"id": 1, "name": "Bea"}]]).table("people").to_pylist()
+        [{'id': 1, 'name': 'Bea'}]
 
         """
-        rows = self.input(name, schema, extra_columns=extra_columns)
+        columns = as_schema(schema) if format is None else _event_columns(as_schema(schema), value, order)
+        rows = self.stream_input(name, columns, extra_columns=extra_columns)
         if lateness is not None:
-            if order is None:
+            if order is None or key is None:
                 raise FlowError(
                     f"table '{name}': lateness= is that of order=, which is missing. Name the column order=."
                 )
-            rows = rows.event_time(order, lateness=lateness, late=late, name=f"{name}: event time")
-        keys = (key,) if isinstance(key, str) else tuple(key)
-        made = self._record.write(
-            lambda: ToTable(
-                operator_of(rows),
-                "upserts",
-                keys=keys,
-                order=order,
-                deleted=deleted,
-                is_event_time=lateness is not None,
-                name=name,
-            ),
-            rows,
-        )
-        return table_of(self._record, *made)
+            rows = rows.with_watermark(order, lateness, late=late).named(f"{name}: event time")
+        return rows.to_table(
+            key=key,
+            order=order,
+            deleted=deleted,
+            weight=weight,
+            operation=operation,
+            snapshots=snapshots,
+            empty=empty,
+            format=format,
+            schema=None if value is None else schema,
+            value=value,
+            trusted=trusted,
+        ).named(name if key is not None and format is None else "running")
 
     def output(self, name: str, stream: Stream | Table) -> None:
         """Let a stream be a result of the flow, under a name; of a table, its changes in each epoch."""
@@ -274,10 +289,12 @@ class Dataflow:
         for plan in (self._record.builder.plan, self.plan):
             plan.memory = limit
 
-    def run_local(
+    @overload
+    def run(
         self,
-        inputs: Mapping[str, Any] | None = None,
+        inputs: Any = None,  # noqa: ANN401 - a mapping, or anything that holds rows
         *,
+        on: None = None,
         workers: int = 1,
         processes: int | None = None,
         epoch: EpochColumns = None,
@@ -287,51 +304,128 @@ class Dataflow:
         checkpoint: Place | None = None,
         verify: bool = False,
         **streams: Any,  # noqa: ANN401 - anything that holds rows
-    ) -> Results:
-        """Run the flow on this machine to the end of its inputs and return every output, by epoch.
+    ) -> Results: ...
 
-        Inputs are given by name: ``run_local(edges=[batch0, batch1])``; item i is epoch i, an Arrow batch or
-        table, a pandas or polars frame. A single table is epoch 0, unless ``epoch`` names a column of it that
-        holds the epoch of each row; a column that the schema declares stays in the rows, any other is
-        removed. ``on_epoch`` is called with each epoch and its tables as soon as it is complete.
+    @overload
+    def run(
+        self,
+        inputs: Any = None,  # noqa: ANN401 - a mapping, or anything that holds rows
+        *,
+        on: "SparkSession",
+        workers: int | None = None,
+        epoch: EpochColumns = None,
+        output: Place | None = None,
+        checkpoint: Place | None = None,
+        verify: bool = False,
+        options: QueryOptions = ...,
+        **streams: Any,  # noqa: ANN401 - anything that holds rows
+    ) -> "FrameResults": ...
 
-        With a ``checkpoint``, a path, the run can be killed at any moment: called again with the same data,
-        it resumes from the last epoch that was saved there; other data is refused. ``on_epoch`` is then
-        called when everything is done.
+    def run(
+        self,
+        inputs: Any = None,
+        *,
+        on: "SparkSession | None" = None,
+        workers: int | None = None,
+        processes: int | None = None,
+        epoch: EpochColumns = None,
+        output: Place | None = None,
+        control: FlowControl | None = None,
+        progress: bool = False,
+        on_epoch: OnEpoch | None = None,
+        checkpoint: Place | None = None,
+        verify: bool = False,
+        options: QueryOptions | None = None,
+        **streams: Any,
+    ) -> "Results | FrameResults":
+        """Run the flow to the end of its inputs and return every output.
 
-        With ``verify`` everything that the workers do is judged, as ``start`` says; an epoch is handed over
-        after it was found right, and a wrong step raises an InternalError.
+        Without ``on`` the flow runs in this process, with tables in and tables by epoch out. With a
+        SparkSession it runs as a Spark job, with DataFrames in and DataFrames out.
+
+        Args:
+            inputs: The inputs by name: ``{"edges": [batch0, batch1]}``; a flow with one input takes its value
+                itself. In this process item i is epoch i, an Arrow batch or table, a pandas or polars frame,
+                and a single table is epoch 0; on Spark it is a DataFrame.
+            on: The Spark session to run on. Default: this process.
+            workers: The number of workers. Default: 1 in this process; on Spark, the free slots of the
+                session.
+            processes: In this process: one worker in each of so many processes, in place of ``workers``.
+            epoch: The column that holds the epoch of each row. A column that the schema declares stays in the
+                rows, any other is removed.
+            output: On Spark, the folder for the Parquet files of the outputs, which have the column ``epoch``
+                first. A folder that holds published output is rejected. Default: a temporary folder.
+            control: In this process: how much may be on its way.
+            progress: In this process: show how far the run is.
+            on_epoch: In this process: called with each epoch and its tables as soon as it is complete, and
+                with a checkpoint when everything is done.
+            checkpoint: A path; the run can then be killed at any moment. Called again with the same inputs,
+                it resumes from the last epoch that was saved there; other inputs are rejected.
+            verify: Judge everything that the workers do, as ``QueryOptions`` says; on Spark this needs a
+                checkpoint.
+            options: On Spark: silence, slots and barriers, as ``QueryOptions`` has them.
+            **streams: Inputs as keywords, where they do not have the name of an option.
+
+        Returns:
+            ``Results``: for each output its tables by epoch; on Spark, for each output a DataFrame.
+
+        >>> import pointstamp as ps
+        >>> flow = ps.Dataflow("words")
+        >>> words = flow.stream_input("words", "word string")
+        >>> flow.output("counts", words.count("word"))
+        >>> flow.run([[{"word": "so"}, {"word": "so"}]]).table("counts").to_pylist()
+        [{'word': 'so', 'count': 2}]
+
         """
-        data = given_inputs(self.plan, self.run_local, inputs, streams)
+        data = given_inputs(self.plan, self.run, inputs, streams)
+        if on is not None:
+            local = {
+                "processes": processes,
+                "control": control,
+                "progress": progress or None,
+                "on_epoch": on_epoch,
+            }
+            if wrong := [name for name, value in local.items() if value is not None]:
+                raise FlowError(
+                    f"flow '{self.name}': {wrong[0]}= was given with on=, but it is for runs without Spark. "
+                    "Remove one of them."
+                )
+            return self._run_on(
+                on,
+                data,
+                workers=workers,
+                epoch=epoch,
+                output=output,
+                checkpoint=checkpoint,
+                verify=verify,
+                options=options or QueryOptions(),
+            )
+        if output is not None or options is not None:
+            raise FlowError(
+                f"flow '{self.name}': {'output' if output is not None else 'options'}= was given to a run "
+                "without on=, which returns its results. Remove it, or give on= a SparkSession."
+            )
         if checkpoint is not None:
             if control is not None or progress:
                 raise FlowError(
                     f"flow '{self.name}' was given a checkpoint together with control or progress, which a "
-                    "run with snapshots does not take. Leave them out, or use start_local()."
+                    "run with snapshots does not take. Leave them out, or use start()."
                 )
             judge = self._judge() if verify else None
             return self._run_with_checkpoint(
-                data, absolute_place(checkpoint), workers, processes, epoch, on_epoch, judge
+                data, absolute_place(checkpoint), workers or 1, processes, epoch, on_epoch, judge
             )
         results = Results(self.plan.output_schemas())
-        for time, tables in self.stream_local(
-            data,
-            workers=workers,
-            processes=processes,
-            epoch=epoch,
-            control=control,
-            progress=progress,
-            verify=verify,
-        ):
+        for time, tables in self._stream_epochs(data, workers, processes, epoch, control, progress, verify):
             for name, table in tables.items():
                 results[name].add(time, table)
             if on_epoch is not None:
                 on_epoch(time, tables)
         return results
 
-    def stream_local(
+    def stream(
         self,
-        inputs: Mapping[str, Any] | None = None,
+        inputs: Any = None,  # noqa: ANN401 - a mapping, or anything that holds rows
         *,
         workers: int = 1,
         processes: int | None = None,
@@ -348,10 +442,22 @@ class Dataflow:
         it is. With ``verify`` everything that the workers do is judged before an epoch is yielded; a wrong
         step raises.
         """
-        data = given_inputs(self.plan, self.stream_local, inputs, streams)
+        data = given_inputs(self.plan, self.stream, inputs, streams)
+        return self._stream_epochs(data, workers, processes, epoch, control, progress, verify)
+
+    def _stream_epochs(
+        self,
+        data: Mapping[str, Any],
+        workers: int | None,
+        processes: int | None,
+        epoch: EpochColumns,
+        control: FlowControl | None,
+        progress: bool,
+        verify: bool,
+    ) -> Iterator[tuple[Any, dict[str, pa.Table]]]:
         self.plan.check_outputs()
         collector = Collector(self.plan.output_schemas())
-        judge = self._run_judge(workers, processes) if verify else None
+        judge = self._run_judge(workers or 1, processes) if verify else None
         judging = nullcontext() if judge is None else closing(judge)
         with judging, self._open(workers, processes, collector.on_result, judge) as run:
             try:
@@ -367,53 +473,26 @@ class Dataflow:
                     interrupt.add_note(describe_interruption(run))
                 raise
 
-    def run(
+    def _run_on(
         self,
         spark: "SparkSession",
-        inputs: "Mapping[str, DataFrame] | None" = None,
+        frames: dict[str, Any],
         *,
-        workers: int | None = None,
-        epoch: EpochColumns = None,
-        output: Place | None = None,
-        checkpoint: Place | None = None,
-        silence_seconds_max: float = SILENCE_SECONDS_MAX,
-        verify: bool = False,
-        push: bool = True,
-        min_workers: int | None = None,
-        barrier: bool = False,
-        in_driver: bool = False,
-        **streams: "DataFrame",
+        workers: int | None,
+        epoch: EpochColumns,
+        output: Place | None,
+        checkpoint: Place | None,
+        verify: bool,
+        options: QueryOptions,
     ) -> "FrameResults":
-        """Run the flow as a Spark job to the end of its inputs; DataFrames in, DataFrames out.
-
-        Without ``epoch`` everything is epoch 0; with it, a column holds the epoch of each row, in any order.
-        Of an output that is a table, ``.table(name)`` of the result is the table as it is at the end.
-        The outputs have the column ``epoch`` first, lie as Parquet files under ``output`` (a temporary folder
-        unless given), and can be read again and again; a folder that holds published output is rejected.
-
-        ``workers`` (default: the free slots of the session) is the number of workers that the run is to have,
-        ``min_workers`` (default: 1) the number with which it runs. Workers are ordinary Spark tasks, so
-        dynamic allocation may be on. With ``workers=1`` the flow runs in one task without connections to
-        others, with ``in_driver=True`` in this process. A worker that is silent for ``silence_seconds_max``
-        is taken for dead. A run that loses a worker starts again, at most ``spark.task.maxFailures`` times.
-        With ``barrier=True`` the workers are one barrier stage, all or none.
-
-        With a ``checkpoint``, a path, workers may die, and so may the driver: called again with the same
-        inputs, the run resumes from the last epoch that was saved there. Such a run can be judged while it
-        continues, with ``verify``, as ``start`` says; without a checkpoint the driver hears nothing of the
-        workers until they are done.
-
-        Without a checkpoint, Spark itself does what stands directly behind an input and means the same there:
-        ``describe`` shows it. With ``push=False`` the workers do everything.
-        """
         if verify and checkpoint is None:
             raise FlowError(
                 f"flow '{self.name}' cannot be verified without a checkpoint: the workers of such a run tell "
                 "the driver nothing before they are done. Give checkpoint= a path, or leave verify out."
             )
+        options.check_run(self.name)
         from pointstamp.spark import job, streaming  # pyspark is loaded by those who use it
 
-        frames = given_inputs(self.plan, self.run, inputs, streams)
         folder = self._folder(output, frames)
         streaming.check_frames(self.plan, frames)
         if checkpoint is not None:
@@ -425,11 +504,11 @@ class Dataflow:
                 output=folder,
                 workers=workers,
                 epoch=epoch,
-                silence_seconds_max=silence_seconds_max,
+                silence_seconds_max=options.silence_seconds_max,
                 judge=self._judge() if verify else None,
-                min_workers=min_workers,
-                barrier=barrier,
-                in_driver=in_driver,
+                min_workers=options.min_workers,
+                barrier=options.barrier,
+                in_driver=options.in_driver,
             )
         return job.run(
             _in_session_zone(self.plan, spark),
@@ -438,148 +517,102 @@ class Dataflow:
             workers=workers,
             epoch=epoch,
             output=folder,
-            silence_seconds_max=silence_seconds_max,
-            push=push,
-            min_workers=min_workers,
-            barrier=barrier,
-            in_driver=in_driver,
+            silence_seconds_max=options.silence_seconds_max,
+            push=options.pushdown,
+            min_workers=options.min_workers,
+            barrier=options.barrier,
+            in_driver=options.in_driver,
         )
 
     def start(
         self,
-        spark: "SparkSession",
-        inputs: Mapping[str, Any] | None = None,
+        inputs: Any = None,  # noqa: ANN401 - a mapping, or anything that holds rows
         *,
+        on: "SparkSession | None" = None,
         checkpoint: Place,
         output: "Place | Sink",
         workers: int | None = None,
-        epoch: EpochColumns = None,
-        snapshots: "SnapshotPolicy | None" = None,
-        restarts: "RestartPolicy | None" = None,
+        processes: int | None = None,
         available_now: bool = False,
-        accept_changes: bool = False,
-        savepoint: tuple[Place, str] | None = None,
-        silence_seconds_max: float = SILENCE_SECONDS_MAX,
-        verify: bool = False,
-        tick_every: str | timedelta | None = None,
-        dashboard: bool | int = False,
-        dashboard_token: str | None = None,
-        spare_crew: bool = False,
-        min_workers: int | None = None,
-        rescale: Literal["restart", "eager"] = "restart",
-        barrier: bool = False,
-        in_driver: bool = False,
-        **streams: Any,  # noqa: ANN401 - DataFrames and sources
+        options: QueryOptions | None = None,
+        **streams: Any,  # noqa: ANN401 - anything that holds rows
     ) -> "Query":
-        """Start the flow as a Spark job that keeps running; return the query that watches and stops it.
+        """Start the flow as a query that keeps running; return the query that watches and stops it.
 
-        Inputs are streaming DataFrames, DataFrames, and sources that the workers read themselves
-        (``ps.files``). Each epoch is published under ``output`` as soon as it is complete and saved; what is
-        needed to continue after a failure, or with a new driver, lies under ``checkpoint``. It belongs to
-        this flow and these sources; others are rejected. ``accept_changes`` accepts that outputs were
-        dropped, and that functions have changed. A new checkpoint may begin with a ``savepoint`` of another
-        one, given as (its path, the savepoint's name).
+        Each epoch is published under ``output`` as soon as it is complete and saved; what is needed to
+        continue after a failure, or with a new driver, lies under ``checkpoint``. It belongs to this flow and
+        these sources; others are rejected.
 
-        ``workers`` (default: the slots of the session less one for other jobs) is the number of workers that
-        the query is to have, ``min_workers`` (default: 1) the number with which it runs. Workers are ordinary
-        Spark tasks, so dynamic allocation may be on. If Spark has fewer slots, or executors are lost, the
-        query runs with fewer workers; more executors are used when it restarts, or at once with
-        ``rescale="eager"``. With ``barrier=True`` the workers are one barrier stage, all or none. With
-        ``workers=1`` the flow runs in one task without connections to other executors, with
-        ``in_driver=True`` in this process; the checkpoint is the same.
+        Args:
+            inputs: The inputs by name; a flow with one input takes its value itself. They are sources that
+                the workers read themselves (``ps.io.files``) and lists of tables, each an epoch; on Spark,
+                streaming DataFrames and DataFrames, too.
+            on: The Spark session to run on. Default: this machine.
+            checkpoint: The folder that holds what is needed to continue.
+            output: The folder or the sink that the epochs are published in.
+            workers: The number of workers. Default: 1 on this machine; on Spark, the slots of the session
+                less one for other jobs. With fewer slots, the query runs with fewer workers.
+            processes: On this machine: one worker in each of so many processes, in place of ``workers``.
+            available_now: Whether the query ends when everything that the sources have now is published.
+            options: Everything else: restarts, snapshots, ticks, the epoch column, verification and so on.
+            **streams: Inputs as keywords, where they do not have the name of an option.
 
-        With ``tick_every="1 second"`` epochs are ticks of a clock: one every second, with everything that
-        came since the last one, and also where nothing came. They are recorded as any tick is.
-
-        With ``verify`` everything that the workers do is judged while they do it, against the models that the
-        runtime implements; an epoch is published after it was found right, and a wrong step ends the query.
-
-        With ``dashboard``, True or a port, the driver serves a page that shows the query, and its address is
-        printed; ``query.dashboard()`` does the same at any later time. ``dashboard_token`` sets the token of
-        that address, which is random by default.
-
-        With ``spare_crew`` a second crew stands by, which takes the place of one that has lost a worker. It
-        takes as many slots again, as long as the query runs, whoever else waits for them.
         """
+        said = options or QueryOptions()
+        data = given_inputs(self.plan, self.start, inputs, streams)
+        said.check_dashboard(self.name)
+        common: dict[str, Any] = {
+            "checkpoint": absolute_place(checkpoint),
+            "output": _path(output),
+            "workers": workers,
+            "epoch": said.epoch,
+            "snapshots": said.snapshots,
+            "restarts": said.restarts,
+            "available_now": available_now,
+            "accept_changes": said.accept_changes,
+            "savepoint": None
+            if said.savepoint is None
+            else (absolute_place(said.savepoint[0]), said.savepoint[1]),
+            "silence_seconds_max": said.silence_seconds_max,
+            "tick_every": said.tick_every,
+        }
+        if on is None:
+            said.check_local(self.name)
+            query = local_query.start(
+                with_time_zone(self.plan),
+                data,
+                **{**common, "workers": workers or 1},
+                processes=processes,
+                judge=self._judge() if said.verify else None,
+            )
+            return _shown(query, said)
+        if processes is not None:
+            raise FlowError(
+                f"flow '{self.name}': processes= was given with on=, but it is for queries without Spark. "
+                "Give workers= in its place."
+            )
         from pointstamp.spark import streaming  # pyspark is loaded by those who use it
 
-        _check_dashboard(self.name, dashboard, dashboard_token)
         query = streaming.start(
-            _in_session_zone(self.plan, spark),
-            spark,
-            given_inputs(self.plan, self.start, inputs, streams),
-            checkpoint=absolute_place(checkpoint),
-            output=_path(output),
-            workers=workers,
-            epoch=epoch,
-            snapshots=snapshots,
-            restarts=restarts,
-            available_now=available_now,
-            accept_changes=accept_changes,
-            savepoint=None if savepoint is None else (absolute_place(savepoint[0]), savepoint[1]),
-            silence_seconds_max=silence_seconds_max,
-            judge=self._judge() if verify else None,
-            tick_every=tick_every,
-            has_dashboard=dashboard is not False,
-            spare_crew=spare_crew,
-            min_workers=min_workers,
-            rescale=rescale,
-            barrier=barrier,
-            in_driver=in_driver,
+            _in_session_zone(self.plan, on),
+            on,
+            data,
+            **common,
+            judge=self._judge() if said.verify else None,
+            has_dashboard=said.dashboard is not False,
+            spare_crew=said.spare_crew,
+            min_workers=said.min_workers,
+            rescale=said.rescale,
+            barrier=said.barrier,
+            in_driver=said.in_driver,
         )
-        return _shown(query, dashboard, dashboard_token)
-
-    def start_local(
-        self,
-        inputs: Mapping[str, Any] | None = None,
-        *,
-        checkpoint: Place,
-        output: "Place | Sink",
-        workers: int = 1,
-        processes: int | None = None,
-        epoch: EpochColumns = None,
-        snapshots: "SnapshotPolicy | None" = None,
-        restarts: "RestartPolicy | None" = None,
-        available_now: bool = False,
-        accept_changes: bool = False,
-        savepoint: tuple[Place, str] | None = None,
-        silence_seconds_max: float = SILENCE_SECONDS_MAX,
-        verify: bool = False,
-        tick_every: str | timedelta | None = None,
-        dashboard: bool | int = False,
-        dashboard_token: str | None = None,
-        **streams: Any,  # noqa: ANN401 - sources
-    ) -> "Query":
-        """Start the flow on this machine as a query that keeps running, as ``start`` does on Spark.
-
-        Inputs are sources (``ps.files``), or lists of tables, each an epoch. It runs on ``workers`` in this
-        process, or on one worker in each of ``processes`` processes.
-        """
-        _check_dashboard(self.name, dashboard, dashboard_token)
-        query = local_query.start(
-            with_time_zone(self.plan),
-            given_inputs(self.plan, self.start_local, inputs, streams),
-            checkpoint=absolute_place(checkpoint),
-            output=_path(output),
-            workers=workers,
-            processes=processes,
-            epoch=epoch,
-            snapshots=snapshots,
-            restarts=restarts,
-            available_now=available_now,
-            accept_changes=accept_changes,
-            savepoint=None if savepoint is None else (absolute_place(savepoint[0]), savepoint[1]),
-            silence_seconds_max=silence_seconds_max,
-            judge=self._judge() if verify else None,
-            tick_every=tick_every,
-        )
-        return _shown(query, dashboard, dashboard_token)
+        return _shown(query, said)
 
     def _folder(self, output: Any, frames: Mapping[str, Any]) -> str | None:  # noqa: ANN401 - whatever came
         if "path" in frames and "path" not in self.plan.named(NodeKind.INPUT):
             raise FlowError(
                 f"flow '{self.name}' was given path=, but has no input of that name. Give the folder of the "
-                "output with output=, as for a query: run(spark, ..., output=path)."
+                "output with output=, as for a query: run(on=spark, output=path)."
             )
         folder = _path(output)
         if folder is not None and not isinstance(folder, str):
@@ -605,13 +638,21 @@ class Dataflow:
             )
         return BoundedJudge(self.plan, processes or workers)
 
-    def open_local(self, workers: int = 1, *, on_result: OnResult | None = None) -> LocalRun:
-        """Start the flow in this process, to be fed and stepped by hand."""
-        return LocalRun(with_time_zone(self.plan), workers, on_result=on_result)
+    @overload
+    def open(
+        self, workers: int = 1, *, processes: None = None, on_result: OnResult | None = None
+    ) -> LocalRun: ...
 
-    def open_processes(self, processes: int = 2, *, on_result: OnResult | None = None) -> ProcessRun:
-        """Start the flow in processes of their own, one worker in each, to be fed and stepped by hand."""
-        return ProcessRun(with_time_zone(self.plan), processes, on_result=on_result)
+    @overload
+    def open(
+        self, workers: None = None, *, processes: int, on_result: OnResult | None = None
+    ) -> ProcessRun: ...
+
+    def open(
+        self, workers: int | None = None, *, processes: int | None = None, on_result: OnResult | None = None
+    ) -> LocalRun | ProcessRun:
+        """Start the flow, to be fed and stepped by hand: in this process, or in processes of their own."""
+        return self._open(workers, processes, on_result, None)
 
     def _run_with_checkpoint(
         self,
@@ -638,11 +679,16 @@ class Dataflow:
         return results
 
     def _open(
-        self, workers: int, processes: int | None, on_result: OnResult, judge: "BoundedJudge | None"
+        self,
+        workers: int | None,
+        processes: int | None,
+        on_result: OnResult | None,
+        judge: "BoundedJudge | None",
     ) -> LocalRun | ProcessRun:
         if processes is None:
-            return LocalRun(with_time_zone(self.plan), workers, on_result=on_result, log=judge)
-        if workers != 1:
+            each = 1 if workers is None else workers
+            return LocalRun(with_time_zone(self.plan), each, on_result=on_result, log=judge)
+        if workers not in (None, 1):
             raise FlowError(
                 f"flow '{self.name}' was given {workers} workers and {processes} processes; each process "
                 "runs one worker, so give one of the two."
@@ -664,25 +710,31 @@ def _path(given: Any) -> Any:  # noqa: ANN401 - a path in any form, or something
     return absolute_place(given) if isinstance(given, str | os.PathLike) else given
 
 
-def _check_dashboard(flow: str, dashboard: bool | int, dashboard_token: str | None) -> None:
-    """Reject a token that cannot be used before the query starts."""
-    if dashboard is not False:
-        chosen_token(dashboard_token)
-    elif dashboard_token is not None:
-        raise FlowError(
-            f"flow '{flow}': dashboard_token= is set, but dashboard= is not. Set dashboard=True, or a port."
-        )
-
-
-def _shown(query: "Query", dashboard: bool | int, dashboard_token: str | None) -> "Query":
+def _shown(query: "Query", options: QueryOptions) -> "Query":
     """The query, with a dashboard if one was asked for."""
-    if dashboard is not False:
+    if options.dashboard is not False:
         try:
-            query.dashboard(port=0 if dashboard is True else dashboard, token=dashboard_token)
+            port = 0 if options.dashboard is True else options.dashboard
+            query.dashboard(port=port, token=options.dashboard_token)
         except BaseException:
             query.stop(finish=False)
             raise
     return query
+
+
+def _event_columns(row: pa.Schema, value: str | None, order: str | None) -> pa.Schema:
+    """Return the columns of an input of Debezium's change events for a table with these columns."""
+    path, _, inside = (order or "").partition(".")
+    if value is not None:
+        fields = [pa.field(value, pa.string())]
+    else:
+        each = pa.struct(list(row))
+        fields = [pa.field("op", pa.string()), pa.field("before", each), pa.field("after", each)]
+        if inside:
+            fields.append(pa.field(path, pa.struct([pa.field(inside, pa.int64())])))
+    if path and not inside and path not in [field.name for field in fields]:
+        fields.append(pa.field(path, pa.int64()))
+    return pa.schema(fields)
 
 
 def _watch(run: LocalRun | ProcessRun, display: LiveDisplay) -> Callable[[], None]:

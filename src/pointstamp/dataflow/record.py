@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import pyarrow as pa
 
-from pointstamp.flow.builder import PlanBuilder
+from pointstamp.errors import FlowError
+from pointstamp.flow.builder import Mark, PlanBuilder
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.plan.logical import LogicalOperator, unchecked
 from pointstamp.plan.lowering import Lowering, Physical, lower, read_by
@@ -22,7 +23,7 @@ from pointstamp.plan.optimizing import RULES, Optimized, is_switched_on, optimiz
 from pointstamp.plan.recursion import roots_of, structured
 from pointstamp.plan.signatures import identify
 from pointstamp.plan.steps import mark_steps
-from pointstamp.plan.streams import Feedback, Lowered, Output, Probed
+from pointstamp.plan.streams import Feedback, Lowered, Output, PerEpoch, Probed
 from pointstamp.topology.domain import EPOCHS
 
 _PACKAGE: Final = str(Path(__file__).parent.parent) + "/"
@@ -57,6 +58,18 @@ class Recorded:
     _operator: LogicalOperator
     _physical: Physical
 
+    def named(self, name: str) -> Self:
+        """Give the operator that was written last a name, for errors, drawings and status.
+
+        >>> import pointstamp as ps
+        >>> words = ps.Dataflow("words").stream_input("words", "word string")
+        >>> print(words.count("word").named("word counts"))
+        stream 'word counts'
+
+        """
+        self._physical = self._record.renamed(self._operator, name)
+        return self
+
     def _set(self, record: "FlowRecord", operator: LogicalOperator, physical: Physical) -> None:
         self._record = record
         self._operator = operator
@@ -76,6 +89,8 @@ class FlowRecord:
         self._rewritten: Optimized | None = None
         self.builder = fresh()
         self.is_optimized = is_optimized
+        self._last: tuple[LogicalOperator, list[Physical], Mark] | None = None
+        """The operator that was written last, what it reads, and the plan before it."""
         self.written: list[LogicalOperator] = []
         self.given: list[Output] = []
         """Outputs of plans that were given as logical operators."""
@@ -89,10 +104,28 @@ class FlowRecord:
         with unchecked():
             operator = make()
         known = {each._operator: each._physical for each in parts}
-        physical = lower(operator, [known[each] for each in read_by(operator)], self.builder)
+        values = [known[each] for each in read_by(operator)]
+        self._last = operator, values, self.builder.mark()
+        physical = lower(operator, values, self.builder)
         _settle(operator, getattr(physical, "schema", _NO_COLUMNS), len(self.written))
         self.written.append(operator)
         return operator, physical
+
+    def renamed(self, operator: LogicalOperator, name: str) -> Physical:
+        """Lower the operator that was written last again, under another name."""
+        if not isinstance(name, str):
+            raise FlowError(f"{operator}: a name must be a string, but is {name!r}. Give it a string.")
+        if self._last is None or self._last[0] is not operator:
+            raise FlowError(
+                f"{operator}: named('{name}') comes after other operators were written. Call it where the "
+                "operator is made: stream.filter(...).named('adults')."
+            )
+        _, values, mark = self._last
+        self._planned = None
+        self.builder.undo(mark)
+        for each in (operator, operator.body) if isinstance(operator, PerEpoch) else (operator,):
+            each.__dict__["name"] = name
+        return lower(operator, values, self.builder)
 
     def held(self, given: object) -> Recorded:
         """Return something of a flow as it is, and what was lowered by hand with a record of that."""

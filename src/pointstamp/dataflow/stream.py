@@ -11,31 +11,34 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pyarrow as pa
 
+from pointstamp.dataflow.grouped import RowGroups
 from pointstamp.dataflow.loops import Loop
+from pointstamp.dataflow.other_words import no_such_verb
 from pointstamp.dataflow.record import FlowRecord, Recorded, physical_of, sides
+from pointstamp.dataflow.windows import ColumnValue, Window, by_window, given_columns
 from pointstamp.errors import FlowError
-from pointstamp.expressions.selecting import chosen, expressions, operator_name, others, renamed
-from pointstamp.expressions.tree import Expression, Value, col
+from pointstamp.expressions.selecting import chosen, expressions, others, renamed
+from pointstamp.expressions.tree import Expression, col
 from pointstamp.expressions.windows import Span
 from pointstamp.flow.join_kind import How
-from pointstamp.flow.other_words import no_such_verb
 from pointstamp.flow.pact import ShardFunction
 from pointstamp.flow.probe import Probe
-from pointstamp.flow.reducing import checked_name, checked_running, reducing, session_options
+from pointstamp.flow.reducing import checked_aggregates, checked_running, session_options
 from pointstamp.operators.condition import Condition
 from pointstamp.operators.stateless import BatchFunction, Row
 from pointstamp.plan import logical, streams
 from pointstamp.plan.logical import LogicalOperator, Variable, unchecked
-from pointstamp.reduce.aggregate import Aggregate, Aggregation
+from pointstamp.reduce.aggregate import Aggregation
+from pointstamp.reduce.over import WindowExpression
 from pointstamp.rows.late import LatePolicy
 from pointstamp.rows.schema import as_schema
+from pointstamp.tables.in_order import placed
 from pointstamp.tables.joining import check_no_key, joining
 from pointstamp.tables.kept.ordering import ordering
 from pointstamp.tables.lookup import looked_up
 
 if TYPE_CHECKING:
     from pointstamp.dataflow.table import Table
-    from pointstamp.tables.in_order import OrderFunction
 
 
 class Stream(Recorded):
@@ -80,107 +83,159 @@ class Stream(Recorded):
 
     # Columns by expressions.
 
-    def select(
-        self, *columns: str | Expression, name: str | Expression = "select", **named: Value
-    ) -> "Stream":
+    def select(self, /, *columns: str | Expression, **named: ColumnValue) -> "Stream":
         """Other columns, by name or by expression: ``select("id", total=ps.col("price") * 2)``."""
-        operator, called = operator_name(name, "select", f"select of {self}")
-        return self._project(operator, chosen(f"'{operator}' of {self}", columns, called | named))
+        who = f"select of {self}"
+        if windows := by_window(who, named):
+            added = {name: each for window in windows.values() for name, each in window.items()}
+            rows = self.with_columns(added)
+            kept = {name: col(name) if name in added else value for name, value in named.items()}
+            return rows.select(*columns, **kept)
+        return self._project("select", chosen(f"'select' of {self}", columns, named))
 
-    def with_columns(self, *, name: str | Expression = "with columns", **named: Value) -> "Stream":
-        """All columns, and more or others under these names: ``with_columns(total=ps.col("price") * 2)``."""
-        operator, called = operator_name(name, "with columns", f"with_columns of {self}")
-        added = expressions(f"'{operator}' of {self}", called | named)
-        return self._project(operator, {each: col(each) for each in self.schema.names} | added)
+    def with_columns(self, /, *columns: Mapping[str, ColumnValue], **named: ColumnValue) -> "Stream":
+        """All columns, and more or others under these names: ``with_columns(total=ps.col("price") * 2)``.
+
+        A window expression looks at the rows around a row:
+
+            sales.with_columns(
+                place=ps.row_number().over(partition_by="shop", order_by="at"),
+                before=ps.lag("price").over(partition_by="shop", order_by="at"),
+            )
+
+        Without ``rows=`` these are the rows of its epoch. With ``rows=10`` they are the last ten rows of the
+        partition over all epochs so far, in the order: each row is answered once, and what was sent stays as
+        it is.
+
+        Args:
+            *columns: Columns by name, in a mapping.
+            **named: The same as keywords.
+
+        """
+        who = f"with_columns of {self}"
+        wanted = given_columns(who, columns, named)
+        rows = self
+        windows = by_window(who, wanted)
+        for window, functions in windows.items():
+            rows = rows._over(window, functions)
+        rest = {name: value for name, value in wanted.items() if not isinstance(value, WindowExpression)}
+        if windows and not rest and len(windows) == 1:
+            return rows
+        added = expressions(f"'with columns' of {self}", rest)
+        whole = {each: col(each) for each in self.schema.names}
+        return rows._project("with columns", whole | {name: added.get(name, col(name)) for name in wanted})
 
     def drop(self, *columns: str) -> "Stream":
         """Without these columns."""
         return self._project("drop", others(f"drop of {self}", self.schema, columns))
 
-    def rename(self, **new_to_old: str) -> "Stream":
-        """With other names for some columns: ``rename(seller="person")`` calls the column person seller."""
-        return self._project("rename", renamed(f"rename of {self}", self.schema, new_to_old))
+    def rename(self, names: Mapping[str, str]) -> "Stream":
+        """Other names for some columns: ``rename({"person": "seller"})`` calls the column person seller."""
+        return self._project("rename", renamed(f"rename of {self}", self.schema, names))
 
     # All epochs together.
 
-    def running(
+    def to_table(
         self,
         *,
+        key: str | Iterable[str] | None = None,
+        order: str | None = None,
+        deleted: str | None = None,
         weight: str | None = None,
         operation: str | None = None,
+        snapshots: bool = False,
+        empty: str | None = None,
+        format: Literal["debezium"] | None = None,  # noqa: A002 - as sources have it
+        schema: str | pa.Schema | None = None,
+        value: str | None = None,
         trusted: bool | None = None,
-        name: str = "running",
     ) -> "Table":
-        """The table that this stream adds up to, over all epochs so far: each of its rows is added.
+        """The table that this stream makes over all epochs so far; by default each of its rows is added.
 
-        With ``weight`` a column says how often each row is added: 1 to insert it, -1 to delete it. With
-        ``operation`` a column has the words of Delta's change feed, ``insert``, ``delete``,
-        ``update_preimage`` and ``update_postimage``, or Flink's ``+I``, ``-D``, ``-U`` and ``+U``. A row that
-        is deleted must be there: what would be there less than no times is an error, with its epoch. Of
-        Delta's own feed, ``operation="_change_type"``, ``_commit_version`` and ``_commit_timestamp`` are no
-        columns of the table.
+        Args:
+            key: With a key a row replaces the one that has its key.
+            order: With a key, the row with the greatest value in this column wins, in whichever epoch it
+                arrives. Null is the least value. If two rows are equal in it, a deletion wins, and otherwise
+                the row that is greatest by its columns from left to right. Default: the row of the latest
+                epoch wins, and two rows of a key in one epoch raise FlowError.
+            deleted: With a key, a boolean column that marks the rows that delete their key; it is not a
+                column of the table. With ``order`` a deleted key leaves a tombstone, its key and order value,
+                so that an older row does not bring it back. The tombstone is freed by the watermark if
+                ``order`` is the column of a ``with_watermark`` directly before, and kept otherwise.
+            weight: A column that says how often each row is added: 1 to insert it, -1 to delete it.
+            operation: A column with the words of Delta's change feed, ``insert``, ``delete``,
+                ``update_preimage`` and ``update_postimage``, or Flink's ``+I``, ``-D``, ``-U`` and ``+U``. A
+                row that is deleted must be there: what would be there less than no times is an error, with
+                its epoch. Of Delta's own feed, ``operation="_change_type"``, ``_commit_version`` and
+                ``_commit_timestamp`` are no columns of the table.
+            snapshots: Each epoch has all rows as they are then. An epoch without rows leaves the table as it
+                was: it cannot be told from an epoch in which another input had rows.
+            empty: With snapshots, a boolean column whose true marks that the table has no rows. Such a row is
+                not in the table, and neither is the column.
+            format: ``"debezium"``: the rows are change events, in which ``op`` says what became of
+                ``before``. The stream has the columns ``op``, ``before`` and ``after``, the latter two
+                structs; or ``value`` names a column that holds events as JSON text. With a ``key`` an event
+                replaces the row that has its key, or deletes it, so that ``before`` may be missing and events
+                may come twice; ``order`` is then a column of the stream such as Kafka's offset, or a field
+                inside the events such as ``source.lsn``, which in JSON text is a long unless a type stands
+                behind it: ``source.change_lsn string``. Without a key ``before`` must be whole, and an event
+                that comes twice is counted twice.
+            schema: Of events in JSON text, the columns of the table.
+            value: The column that holds events as JSON text.
+            trusted: Rows that are deleted are known to be there, so this is not checked, and no rows are kept
+                to check it. If an input breaks this promise, a row has a multiplicity below zero; some
+                operators raise an error then, others give wrong results. Default: True for Delta's own feed
+                and for Debezium's events, False otherwise.
 
-        ``trusted`` (bool, default: True for Delta's own feed, False otherwise): rows that are deleted are
-        known to be there, so this is not checked, and no rows are kept to check it. If an input breaks this
-        promise, a row has a multiplicity below zero. Some operators raise an error then; others give wrong
-        results.
         """
+        who = f"to_table of {self}"
+        keys = (key,) if isinstance(key, str) else tuple(key or ())
+        if format is not None:
+            if format != "debezium":
+                raise FlowError(f"{who}: the format is {format!r}, and only 'debezium' is known. Use that.")
+            _check_alone(who, "format='debezium'", deleted, weight, operation, snapshots or None, empty)
+            is_trusted = trusted is not False
+            return self._table(
+                lambda: streams.ToTable(
+                    self._operator,
+                    "debezium",
+                    keys=keys,
+                    order=order,
+                    declared=schema,
+                    value=value,
+                    trusted=is_trusted,
+                    name="debezium",
+                )
+            )
+        _check_alone(who, "no format", schema, value)
+        if keys:
+            _check_alone(who, f"key={key!r}", weight, operation, snapshots or None, empty, trusted)
+            by_time = isinstance(self._operator, streams.Watermark) and self._operator.at == order
+            return self._table(
+                lambda: streams.ToTable(
+                    self._operator,
+                    "upserts",
+                    keys=keys,
+                    order=order,
+                    deleted=deleted,
+                    is_event_time=by_time,
+                    name="upserts",
+                )
+            )
+        _check_alone(who, "no key", order, deleted)
+        if snapshots:
+            _check_alone(who, "snapshots=True", weight, operation, trusted)
+            return self._table(
+                lambda: streams.ToTable(self._operator, "snapshots", empty=empty, name="states")
+            )
+        _check_alone(who, "snapshots=False", empty)
         kind: logical.ScanKind = "append"
         if weight is not None or operation is not None:
             kind = "weights" if operation is None else "operations"
-        is_trusted = operation == "_change_type" if trusted is None else trusted
+        is_known = operation == "_change_type" if trusted is None else trusted
         return self._table(
             lambda: streams.ToTable(
-                self._operator, kind, weight=weight, operation=operation, trusted=is_trusted, name=name
-            )
-        )
-
-    def states(self, *, empty: str | None = None, name: str = "states") -> "Table":
-        """The table of which each epoch has all rows as they are then: what is no longer there is gone.
-
-        An epoch without rows says nothing, and the table stays as it was: nobody could tell it from an epoch
-        in which another input had rows. A table can say that it is empty by a row in which the boolean column
-        ``empty`` is true. Such a row is none of the table, and neither is the column.
-        """
-        return self._table(lambda: streams.ToTable(self._operator, "snapshots", empty=empty, name=name))
-
-    def debezium(
-        self,
-        schema: str | pa.Schema | None = None,
-        *,
-        value: str | None = None,
-        key: str | Iterable[str] | None = None,
-        order: str | None = None,
-        trusted: bool = True,
-        name: str = "debezium",
-    ) -> "Table":
-        """The table that Debezium's change events make: ``op`` says what became of ``before``.
-
-        The stream has the columns ``op``, ``before`` and ``after``, the latter two structs; or ``value``
-        names a column that holds events as JSON text, and ``schema`` says the columns of the table. With a
-        ``key`` an event replaces the row that has its key, or deletes it, so that ``before`` may be missing
-        and events may come twice. The event of a key with the greatest ``order`` wins, in whichever epoch it
-        arrives: a column of the stream such as Kafka's offset, or a field inside the events such as
-        ``source.lsn``. In JSON text such a field is a long, unless a type stands behind it:
-        ``source.change_lsn string``. If two events are equal in it, a deletion wins, and otherwise the row
-        that is greatest by its columns from left to right. A deleted key leaves a tombstone, which is freed
-        by the watermark if ``order`` is the column of an ``event_time`` directly before, and else kept.
-        Without a key rows are inserted and deleted as the events say, and ``before`` must be whole. An event
-        that comes twice is then counted twice.
-
-        ``trusted`` (bool, default True): as in ``running``; with a key there is nothing to check.
-        """
-        keys = (key,) if isinstance(key, str) else tuple(key or ())
-        return self._table(
-            lambda: streams.ToTable(
-                self._operator,
-                "debezium",
-                keys=keys,
-                order=order,
-                declared=schema,
-                value=value,
-                trusted=trusted,
-                name=name,
+                self._operator, kind, weight=weight, operation=operation, trusted=is_known, name="running"
             )
         )
 
@@ -191,7 +246,6 @@ class Stream(Recorded):
         *,
         how: Literal["inner", "left"] = "inner",
         suffix: str = "_right",
-        name: str = "lookup",
     ) -> "Stream":
         """Each row beside the rows of a table that have its key, once: as the table is after the row's epoch.
 
@@ -200,50 +254,50 @@ class Stream(Recorded):
         """
         given: object = table
         if not isinstance(given, Recorded) or isinstance(on, Expression):
-            looked_up(self._physical, physical_of(table), on, how=how, suffix=suffix, name=name)  # rejects it
+            looked_up(
+                self._physical, physical_of(table), on, how=how, suffix=suffix, name="lookup"
+            )  # rejects it
         keys = sides(on)
         return self._stream(
-            lambda: streams.Lookup(self._operator, table._operator, keys, how, suffix, name=name), table
+            lambda: streams.Lookup(self._operator, table._operator, keys, how, suffix, name="lookup"), table
         )
 
     # Batches in, batches out.
 
-    def map_batches(
-        self, function: BatchFunction, schema: str | pa.Schema | None = None, *, name: str = "map"
-    ) -> "Stream":
+    def map_batches(self, function: BatchFunction, schema: str | pa.Schema | None = None) -> "Stream":
         """Send what a function makes of each batch; the schema stays unless another is given.
 
         The function is given an Arrow batch and may return rows in any form that an input takes: an Arrow
         batch or table, a pandas or polars frame, or slower a list of dictionaries; None for no rows.
         """
         wanted = self.schema if schema is None else as_schema(schema)
-        return self._stream(lambda: logical.MapBatches(self._operator, function, wanted, name=name))
+        return self._stream(lambda: logical.MapBatches(self._operator, function, wanted, name="map"))
 
-    def filter(self, condition: Condition, *, name: str = "filter") -> "Stream":
+    def filter(self, condition: Condition) -> "Stream":
         """Keep the rows for which a condition holds.
 
         The condition is an expression, ``ps.col("age") > 17`` or pyarrow's ``pc.field("age") > 17``, or a
         function from a batch to one boolean per row. Null counts as false.
         """
         if isinstance(condition, Expression):
-            return self._stream(lambda: logical.Filter(self._operator, condition, name=name))
-        return self._stream(lambda: streams.FilterBatches(self._operator, condition, name=name))
+            return self._stream(lambda: logical.Filter(self._operator, condition, name="filter"))
+        return self._stream(lambda: streams.FilterBatches(self._operator, condition, name="filter"))
 
-    def branch(self, condition: Condition, *, name: str = "branch") -> "tuple[Stream, Stream]":
-        """Split into the rows for which a condition holds and the others."""
+    def split(self, condition: Condition) -> "tuple[Stream, Stream]":
+        """The rows for which a condition holds and the others."""
         kept, others = ports_of(
-            self._record, lambda: streams.Split(self._operator, condition, name=name), self
+            self._record, lambda: streams.Split(self._operator, condition, name="split"), self
         )
         return kept, others
 
-    def concat(self, *others: "Stream", name: str = "concat") -> "Stream":
-        """Bring this stream and others of the same schema together, in no particular order."""
+    def union(self, *others: "Stream") -> "Stream":
+        """The rows of this stream and of others with the same schema, in no particular order."""
         parts = (self._operator, *(each._operator for each in others))
-        return self._stream(lambda: logical.Union(parts, name=name), *others)
+        return self._stream(lambda: logical.Union(parts, name="concat"), *others)
 
-    def inspect(self, function: Callable[[Any, pa.RecordBatch], None], *, name: str = "inspect") -> "Stream":
+    def inspect(self, function: Callable[[Any, pa.RecordBatch], None]) -> "Stream":
         """Show each batch with its time to a function; the stream continues unchanged."""
-        return self._stream(lambda: streams.Inspect(self._operator, function, name=name))
+        return self._stream(lambda: streams.Inspect(self._operator, function, name="inspect"))
 
     def probe(self) -> Probe:
         """A place to ask, while the flow runs, how far this stream has come."""
@@ -251,68 +305,60 @@ class Stream(Recorded):
         assert isinstance(probe, Probe), "a probe is lowered to itself"
         return probe
 
-    def explode(
-        self, column: str, *, outer: bool = False, position: str | None = None, name: str = "explode"
-    ) -> "Stream":
+    def explode(self, column: str, *, outer: bool = False, position: str | None = None) -> "Stream":
         """One row for each element of a list; the column is then the element.
 
         A row whose list is null or empty is gone, unless ``outer`` keeps it with a null. ``position`` is a
         column for the place of the element in its list, from 0 on.
         """
-        return self._stream(lambda: logical.Explode(self._operator, column, position, outer, name=name))
+        return self._stream(lambda: logical.Explode(self._operator, column, position, outer, name="explode"))
 
     # One row at a time.
 
-    def map(self, function: Callable[[Row], Row], schema: str | pa.Schema, *, name: str = "map") -> "Stream":
+    def map(self, function: Callable[[Row], Row], schema: str | pa.Schema) -> "Stream":
         """Send the row that a function makes of each row, as dictionaries.
 
         This runs Python once per row: some microseconds each, a hundred times the cost of ``map_batches``.
         """
         wanted = as_schema(schema)
-        return self._stream(lambda: streams.MapRows(self._operator, function, wanted, name=name))
+        return self._stream(lambda: streams.MapRows(self._operator, function, wanted, name="map"))
 
-    def flat_map(
-        self, function: Callable[[Row], Iterable[Row]], schema: str | pa.Schema, *, name: str = "flat map"
-    ) -> "Stream":
+    def flat_map(self, function: Callable[[Row], Iterable[Row]], schema: str | pa.Schema) -> "Stream":
         """Send the rows that a function yields for each row, as dictionaries.
 
         This runs Python once per row: some microseconds each, a hundred times the cost of ``map_batches``.
         """
         wanted = as_schema(schema)
         return self._stream(
-            lambda: streams.MapRows(self._operator, function, wanted, is_flat=True, name=name)
+            lambda: streams.MapRows(self._operator, function, wanted, is_flat=True, name="flat map")
         )
 
     # The rows of an epoch together.
 
-    def distinct(self, *keys: str, by: str | Iterable[str] = (), name: str = "distinct") -> "Stream":
+    def distinct(self, *keys: str, by: str | Iterable[str] = ()) -> "Stream":
         """Every row of an epoch once; with keys one row for each key, the first in an order.
 
         The order is said as in ``top``; what it leaves open is decided by all columns from left to right.
-        ``running().distinct()`` is that of all epochs so far.
+        ``to_table().distinct()`` is that of all epochs so far.
         """
-        order = listed(f"'{name}' of {self}", self.schema, by, is_needed=False)
+        order = listed(f"'distinct' of {self}", self.schema, by, is_needed=False)
         if not keys and not order:
-            return self._per_epoch(name, lambda rows: logical.Distinct(rows, name=name))
-        return self._per_epoch(name, lambda rows: logical.DistinctOn(rows, keys, order, name=name))
+            return self._per_epoch("distinct", lambda rows: logical.Distinct(rows, name="distinct"))
+        return self._per_epoch(
+            "distinct", lambda rows: logical.DistinctOn(rows, keys, order, name="distinct")
+        )
 
     def top(
-        self,
-        count: int,
-        *keys: str,
-        by: str | Iterable[str],
-        ties: bool = False,
-        rank: str | None = None,
-        name: str = "top",
+        self, count: int, *keys: str, by: str | Iterable[str], ties: bool = False, rank: str | None = None
     ) -> "Stream":
         """The first rows of each key in an epoch, or of the whole epoch: ``top(3, "shop", by="price desc")``.
 
         What ``by`` leaves open is decided by all columns from left to right. With ``ties`` all rows that are
         as good as the last of them come, too. ``rank`` is a column for their places, from 1 on.
         """
-        order = listed(f"'{name}' of {self}", self.schema, by)
+        order = listed(f"'top' of {self}", self.schema, by)
         return self._per_epoch(
-            name, lambda rows: logical.TopK(rows, count, keys, order, ties, rank, name=name)
+            "top", lambda rows: logical.TopK(rows, count, keys, order, ties, rank, name="top")
         )
 
     def join(
@@ -323,7 +369,6 @@ class Stream(Recorded):
         how: How = "inner",
         where: Expression | None = None,
         suffix: str = "_right",
-        name: str = "join",
     ) -> "Stream":
         """The pairs of rows of both streams in one epoch that have equal keys; a null equals nothing.
 
@@ -332,111 +377,56 @@ class Stream(Recorded):
         """
         if not isinstance(other, Stream):
             raise FlowError(
-                f"'{name}' of {self} needs a stream, but was given {type(other).__name__}. To ask a table "
-                "there is lookup(table, 'key'), and running().join(table, 'key') joins all epochs so far."
+                f"'join' of {self} needs a stream, but was given {type(other).__name__}. To ask a table "
+                "there is lookup(table, 'key'), and to_table().join(table, 'key') joins all epochs so far."
             )
         if isinstance(on, Expression):
-            joining(f"'{name}' of {self} and {other}", self.schema, other.schema, on, suffix)
+            joining(f"'join' of {self} and {other}", self.schema, other.schema, on, suffix)
         if how == "cross":
-            check_no_key(f"'{name}' of {self} and {other}", on)
+            check_no_key(f"'join' of {self} and {other}", on)
         keys = sides(on)
         return self._per_epoch(
-            name,
-            lambda mine, theirs: logical.Join(mine, theirs, how, keys, where, suffix, name=name),
+            "join",
+            lambda mine, theirs: logical.Join(mine, theirs, how, keys, where, suffix, name="join"),
             other,
             in_parts=how not in ("inner", "cross", "semi"),
         )
 
-    def with_order(
-        self,
-        *keys: str,
-        by: str | Iterable[str],
-        functions: "Mapping[str, OrderFunction] | None" = None,
-        name: "str | OrderFunction" = "with order",
-        **named: "OrderFunction",
-    ) -> "Stream":
-        """All columns, and what the place of a row among those of its key in its epoch says of it.
-
-        sales.with_order("shop", by="at", before=ps.lag("price"), total=ps.running_sum("price"))
-        """
-        given = {} if isinstance(name, str) else {"name": name}
-        operator = name if isinstance(name, str) else "with order"
-        wanted = tuple({**(functions or {}), **named, **given}.items())
-        order = listed(f"'{operator}' of {self}", self.schema, by)
-        return self._per_epoch(
-            operator, lambda rows: logical.WindowFunctions(rows, keys, order, wanted, name=operator)
-        )
-
     # By key.
 
-    def count(self, *keys: str, running: bool = False, name: str = "count") -> "Stream":
-        """Count rows per key: in each epoch by itself, or running over all epochs so far.
+    def group_by(self, *keys: str, running: bool = False) -> "RowGroups[Stream]":
+        """The rows of each key in an epoch, to aggregate: ``group_by("shop").agg(total=ps.sum("price"))``.
 
-        Running counts are sent for the keys that changed in an epoch. The result has the key columns and
-        ``count``.
+        Without keys ``agg`` makes one row for each epoch that has rows. Results are sent at the end of an
+        epoch. Aggregates over all epochs so far are those of a table, ``to_table().group_by(...)``.
+
+        With ``running`` they are over all epochs so far, too, and the new row is sent for each key that
+        changed in an epoch; there are running ``sum``, ``min``, ``max``, ``mean``, ``count`` and custom
+        accumulators. These rows are updates, and can be aggregated again only where a row that was replaced
+        makes no difference: a running ``min`` by ``min`` of the same column, a running ``max`` by ``max``,
+        grouped by the same keys or some of them. Everything else is rejected (``pointstamp.flow.updates``
+        says exactly what), also through ``map``, ``filter``, ``union`` and loops. A custom operator
+        (``ps.operator``) may do with updates what it likes.
         """
-        who = f"count of {self}"
-        checked_name(who, name)
-        checked_running(who, running)
-        wanted: tuple[tuple[str, Aggregation], ...] = (("count", Aggregate("count")),)
-        return self._stream(lambda: streams.StreamAggregate(self._operator, keys, wanted, running, name=name))
+        checked_running(f"group_by of {self}", running)
 
-    def reduce(
-        self,
-        *keys: str,
-        aggregates: Mapping[str, Aggregation] | Aggregation | None = None,
-        running: bool | Aggregation = False,
-        name: str | Aggregation = "reduce",
-        **named: Aggregation,
-    ) -> "Stream":
-        """Aggregate rows per key: in each epoch by itself, or running over all epochs so far.
+        def aggregated(wanted: dict[str, Aggregation], name: str) -> "Stream":
+            asked = checked_aggregates(f"agg of {self}", wanted)
+            return self._stream(
+                lambda: streams.StreamAggregate(
+                    self._operator, keys, tuple(asked.items()), running, name=name
+                )
+            )
 
-        ``total=ps.sum("amount"), last=ps.max("at")``: each named column of the result is an aggregate. With
-        ``running`` the new value is sent for each key that changed in an epoch; there are running ``sum``,
-        ``min``, ``max``, ``mean``, ``count`` and accumulators of your own. Either way, results are sent at
-        the end of an epoch. Without keys it is one row for each epoch that has rows.
+        return RowGroups(aggregated)
 
-        What a running reduction sends are updates, and these can be aggregated again only where a row that
-        was replaced makes no difference: a running ``min`` by ``min`` of the same column, a running ``max``
-        by ``max``, grouped by the same keys or some of them. Everything else is refused
-        (``pointstamp.flow.updates`` says exactly what), also through ``map``, ``filter``, ``concat`` and
-        loops. An operator of your own (``ps.operator``) may do with updates what it likes.
+    def agg(self, aggregates: Mapping[str, Aggregation] | None = None, /, **named: Aggregation) -> "Stream":
+        """One row for each epoch that has rows, with aggregates of them: ``agg(total=ps.sum("price"))``."""
+        return self.group_by().agg(aggregates, **named)
 
-        A column may have any name: ``aggregates={"name": ps.max("name")}`` takes them all, and what is given
-        for ``name`` or ``running`` and is an aggregate is a column, too.
-        """
-        asked = reducing(
-            f"reduce of {self}", "reduce", aggregates=aggregates, running=running, name=name, named=named
-        )
-        wanted = tuple(asked.aggregates.items())
-        return self._stream(
-            lambda: streams.StreamAggregate(self._operator, keys, wanted, asked.running, name=asked.name)
-        )
-
-    def rolling(
-        self,
-        *keys: str,
-        rows: int,
-        by: str | Iterable[str],
-        aggregates: Mapping[str, Aggregation] | Aggregation | None = None,
-        name: str | Aggregation = "rolling",
-        **named: Aggregation,
-    ) -> "Stream":
-        """Each row with aggregates of the last rows of its key up to it, over all epochs, in an order.
-
-            sales.rolling("shop", rows=10, by="at", typical=ps.mean("price"))
-
-        The order is said as in ``top``, and what it leaves open is decided by all columns. The last rows are
-        those of the row's epoch and the last of the epochs before, as many as count; they are all that is
-        kept. What was sent stays as it is: a row that comes in a later epoch changes no answer before.
-        """
-        who = f"rolling of {self}"
-        asked = reducing(who, "rolling", aggregates=aggregates, running=False, name=name, named=named)
-        order = listed(f"'{asked.name}' of {self}", self.schema, by, is_needed=False)
-        wanted = tuple(asked.aggregates.items())
-        return self._stream(
-            lambda: streams.Rolling(self._operator, keys, rows, order, wanted, name=asked.name)
-        )
+    def count(self, *keys: str) -> "Stream":
+        """Count the rows of each key in an epoch: ``group_by(...).count()``."""
+        return self.group_by(*keys).count()
 
     # Time.
 
@@ -449,7 +439,6 @@ class Stream(Recorded):
         offset: Span | None = None,
         start: str = "window_start",
         end: str = "window_end",
-        name: str = "window",
     ) -> "Stream":
         """Each row with the window of event time in which it lies, from ``window_start`` to ``window_end``.
 
@@ -459,25 +448,24 @@ class Stream(Recorded):
         longer in the window. A row whose ``at`` is null is in no window, and does not come.
         """
         return self._stream(
-            lambda: logical.TimeWindow(self._operator, at, size, slide, offset, start, end, name=name)
+            lambda: logical.TimeWindow(self._operator, at, size, slide, offset, start, end, name="window")
         )
 
-    def event_time(
+    def with_watermark(
         self,
         at: str,
-        *,
         lateness: Span,
+        *,
         late: LatePolicy = "output",
         late_output: str | None = None,
         idle: str | timedelta | None = None,
-        name: str = "event time",
     ) -> "Stream":
-        """The rows that are in time, by a promise how late they may be: ``lateness="2 minutes"``.
+        """The rows that are in time, by a promise of lateness: ``with_watermark("at", "2 minutes")``.
 
         After each epoch the bound of event time is the greatest ``at`` of all rows so far, less the lateness.
         Rows of later epochs before it are late: they go to an output of their own, ``late_output`` or
         ``<input>_late``; with ``late="drop"`` only their number does, and ``late="error"`` ends the run.
-        What waits for event time behind this, ``final``, ``keep_until`` and ``delay_until``, goes by the
+        What waits for event time behind this, ``emit_on_close`` and ``retain_until``, goes by the
         bound; of several streams, by the least.
 
         So one from which nothing comes holds the others back. With ``idle="30 seconds"`` it does not do so
@@ -485,27 +473,29 @@ class Stream(Recorded):
         are behind the others by then are late.
         """
         return self._stream(
-            lambda: streams.Watermark(self._operator, at, lateness, late, late_output, idle, name=name)
+            lambda: streams.Watermark(
+                self._operator, at, lateness, late, late_output, idle, name="event time"
+            )
         )
 
-    def delay_until(self, when: str | Expression, *, name: str = "delay until") -> "Stream":
-        """Each row once, when event time has passed a time that it says: ``delay_until("window_end")``.
+    def emit_on_close(self, when: str | Expression = "window_end") -> "Stream":
+        """Each row once, when event time has passed a time that it says: ``emit_on_close("window_end")``.
 
-        All rows that wait for one time come in one epoch, the first after which the bound of ``event_time``
-        is not before it; so ``window("at", "1 hour").delay_until("window_end")`` has all rows of a window in
-        one epoch, and a reduction of them is its final result. Where epochs are event time, it is the last
-        epoch that begins before it. A row that says null does not come.
+        All rows that wait for one time come in one epoch, the first after which the bound of
+        ``with_watermark`` is not before it; so ``window("at", "1 hour").emit_on_close()`` has all rows of a
+        window in one epoch, and a reduction of them is its final result. Where epochs are event time, it is
+        the last epoch that begins before it. A row that says null does not come.
         """
         clock = self._record.clock
         time = col(when) if isinstance(when, str) else when
         return self._stream(
             lambda: streams.DelayUntil(
-                self._operator, time, tuple(each._operator for each in clock), name=name
+                self._operator, time, tuple(each._operator for each in clock), name="delay until"
             ),
             *clock,
         )
 
-    def sessions(
+    def session_window(
         self,
         *keys: str,
         at: str,
@@ -513,33 +503,29 @@ class Stream(Recorded):
         start: str | Aggregation = "session_start",
         end: str | Aggregation = "session_end",
         aggregates: Mapping[str, Aggregation] | Aggregation | None = None,
-        name: str | Aggregation = "sessions",
         **named: Aggregation,
     ) -> "Stream":
         """Each row once, with its session, in the epoch in which event time has passed the session's end.
 
         Rows of a key that are at most the ``gap`` apart, by their column ``at``, are one session; it ends
-        the gap after its last row. All its rows come in one epoch, so that a reduction of them is its final
-        result, and nothing of it is kept. It needs ``event_time``, or epochs that are event time. Sessions
-        that are corrected by late rows are those of a table: ``running().sessions(...)``.
+        the gap after its last row. All its rows come in one epoch, so that an aggregation of them is its
+        final result, and nothing of it is kept. It needs ``with_watermark``, or epochs that are event time.
+        Sessions that are corrected by late rows are those of a table: ``to_table().session_window(...)``.
 
         With aggregates each session is one row: its keys, where it begins and ends, and what they are.
 
-            clicks.sessions("user", at="at", gap="5 minutes", clicks=ps.count())
+            clicks.session_window("user", at="at", gap="5 minutes", clicks=ps.count())
         """
         said = session_options(
-            f"sessions of {self}", start=start, end=end, aggregates=aggregates, name=name, named=named
+            f"session_window of {self}", start=start, end=end, aggregates=aggregates, named=named
         )
-        rows = self.running(name=f"{said.asked.name}: rows")
-        closed = rows.closed_sessions(
-            *keys, at=at, gap=gap, start=said.start, end=said.end, name=said.asked.name
-        )
-        if not said.asked.aggregates:
+        rows = self.to_table().named("sessions: rows")
+        closed = rows._closed_sessions(*keys, at=at, gap=gap, start=said.start, end=said.end)
+        if not said.aggregates:
             return closed
-        own = f"{said.asked.name}: aggregates"
-        return closed.reduce(*keys, said.start, said.end, aggregates=said.asked.aggregates, name=own)
+        return closed.group_by(*keys, said.start, said.end).agg(said.aggregates).named("sessions: aggregates")
 
-    def join_within(
+    def join_interval(
         self,
         other: "Stream",
         on: str | Mapping[str, str] | Iterable[str],
@@ -547,21 +533,20 @@ class Stream(Recorded):
         at: str | Mapping[str, str],
         within: Span | tuple[Span, Span],
         suffix: str = "_right",
-        name: str = "join within",
     ) -> "Stream":
         """The pairs of rows of both streams with equal keys whose event times are close: each pair once.
 
         ``at`` is the column of event time, one that both have or a mapping from this stream's to the other's.
         ``within="10 minutes"`` is how far apart they may be; a pair of lengths says how much earlier, and how
-        much later, the other row may be. Both streams need ``event_time``: rows that can meet nothing any
+        much later, the other row may be. Both streams need ``with_watermark``: rows that can meet nothing any
         more, by the lesser bound, are forgotten. Otherwise it is as a join of tables.
         """
-        mine, theirs = (each.running(name=f"{name}: rows") for each in (self, other))
-        return mine.join_within(theirs, on, at=at, within=within, suffix=suffix, name=name)
+        mine, theirs = (each.to_table().named("join within: rows") for each in (self, other))
+        return mine.join_interval(theirs, on, at=at, within=within, suffix=suffix)
 
-    def delay(self, epochs: int = 1, *, name: str = "delay") -> "Stream":
+    def delay(self, epochs: int = 1) -> "Stream":
         """The same batches, that many epochs later."""
-        return self._stream(lambda: streams.Delay(self._operator, epochs, name=name))
+        return self._stream(lambda: streams.Delay(self._operator, epochs, name="delay"))
 
     def loop(self, name: str = "loop", *, max_rounds: int | None = None, at_limit: str = "error") -> "Loop":
         """Open a loop in this stream's scope: ``with stream.loop("labels") as loop``.
@@ -588,6 +573,22 @@ class Stream(Recorded):
     def _project(self, name: str, wanted: Mapping[str, Expression]) -> "Stream":
         return self._stream(lambda: logical.Project(self._operator, tuple(wanted.items()), name=name))
 
+    def _over(self, window: Window, functions: Mapping[str, WindowExpression]) -> "Stream":
+        keys, by, rows = window
+        if rows is not None:
+            order = listed(f"'rolling' of {self}", self.schema, by, is_needed=False)
+            given = {name: each.function for name, each in functions.items()}
+            asked = tuple(checked_aggregates(f"over of {self}", given).items())
+            return self._stream(
+                lambda: streams.Rolling(self._operator, keys, rows, order, asked, name="rolling")
+            )
+        who = f"with_columns of {self}"
+        wanted = tuple((name, placed(who, name, each)) for name, each in functions.items())
+        order = listed(f"'over' of {self}", self.schema, by)
+        return self._per_epoch(
+            "over", lambda each: logical.WindowFunctions(each, keys, order, wanted, name="over")
+        )
+
     def _per_epoch(
         self,
         name: str,
@@ -608,10 +609,16 @@ class Stream(Recorded):
             if name.startswith("_"):
                 raise AttributeError(f"'Stream' object has no attribute '{name}'", name=name, obj=self)
             verbs = [each for each, of in vars(Stream).items() if not each.startswith("_") and callable(of)]
-            raise AttributeError(no_such_verb(str(self), name, verbs), name=name, obj=self)
+            raise AttributeError(no_such_verb(str(self), name, verbs, "Stream"), name=name, obj=self)
 
     def __str__(self) -> str:
         return str(self._physical)
+
+
+def _check_alone(who: str, beside: str, *others: object) -> None:
+    """Reject options that mean nothing beside another one."""
+    if given := [each for each in others if each is not None]:
+        raise FlowError(f"{who}: {given[0]!r} was given with {beside}, where it means nothing. Remove it.")
 
 
 def ports_of(record: FlowRecord, make: Callable[[], LogicalOperator], *parts: Recorded) -> tuple[Stream, ...]:

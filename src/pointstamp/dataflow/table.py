@@ -11,31 +11,34 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from pointstamp.dataflow.grouped import RowGroups
 from pointstamp.dataflow.loops import Loop, TableLoop
+from pointstamp.dataflow.other_words import no_such_verb
 from pointstamp.dataflow.record import FlowRecord, Recorded, physical_of, sides
 from pointstamp.dataflow.stream import Stream, listed
+from pointstamp.dataflow.windows import ColumnValue, Window, by_window, given_columns
 from pointstamp.errors import FlowError
-from pointstamp.expressions.selecting import chosen, expressions, operator_name, others, renamed
-from pointstamp.expressions.tree import Expression, Value, col
+from pointstamp.expressions.selecting import chosen, expressions, others, renamed
+from pointstamp.expressions.tree import Expression, col
 from pointstamp.expressions.windows import Span
 from pointstamp.flow.event_time import one_clock as physical_clock
 from pointstamp.flow.join_kind import How
-from pointstamp.flow.reducing import checked_name, reducing, session_options
+from pointstamp.flow.reducing import checked_aggregates, session_options
 from pointstamp.operators.stateless import BatchFunction, Row
 from pointstamp.plan import logical, streams
 from pointstamp.plan.logical import LogicalOperator
-from pointstamp.reduce.aggregate import Aggregate, Aggregation
+from pointstamp.reduce.aggregate import Aggregation
+from pointstamp.reduce.over import WindowExpression
 from pointstamp.rows.schema import as_schema
 from pointstamp.tables.as_of import Direction, Tolerance, one_pair
-from pointstamp.tables.in_order import OrderFunction
+from pointstamp.tables.in_order import placed
 from pointstamp.tables.joining import check_no_key, joining
-from pointstamp.tables.other_words import no_such_verb_of_tables
 from pointstamp.tables.table import deltas_of
 from pointstamp.tables.within import pair_of_times
 
 
 class Table(Recorded):
-    """Rows that appear and disappear; made by ``stream.running()`` and by operations on other tables."""
+    """Rows that appear and disappear; made by ``stream.to_table()`` and by operations on other tables."""
 
     def __init__(self, changes: Stream) -> None:
         """Make a table of a stream of changes, rows with their weight as the last column ``diff``."""
@@ -48,58 +51,83 @@ class Table(Recorded):
         schema: pa.Schema = self._physical.schema
         return schema
 
-    def changes(self, *, name: str = "changes") -> Stream:
+    def changes(self) -> Stream:
         """The table as a stream of its changes: each row that changed in an epoch once, with ``diff``."""
-        return self._stream(lambda: streams.TableChanges(self._operator, name=name))
+        return self._stream(lambda: streams.TableChanges(self._operator, name="changes"))
 
-    def upserts(self, *keys: str, deleted: str = "deleted", name: str = "upserts") -> Stream:
+    def upserts(self, *keys: str, deleted: str = "deleted") -> Stream:
         """The table as a stream of its newest rows: for each key that changed in an epoch, its row.
 
         Where a key is gone the column ``deleted`` is true, and all columns but the key are null. A key has at
         most one row; two are refused, with their epoch, before anything of the epoch continues.
         """
-        return self._stream(lambda: streams.UpsertsOf(self._operator, keys, deleted, name=name))
+        return self._stream(lambda: streams.UpsertsOf(self._operator, keys, deleted, name="upserts"))
 
     # Row by row.
 
-    def select(
-        self, *columns: str | Expression, name: str | Expression = "select", **named: Value
-    ) -> "Table":
+    def select(self, /, *columns: str | Expression, **named: ColumnValue) -> "Table":
         """Other columns, by name or by expression: ``select("id", total=ps.col("price") * 2)``."""
-        operator, called = operator_name(name, "select", f"select of {self}")
-        return self._project(operator, chosen(f"'{operator}' of {self}", columns, called | named))
+        who = f"select of {self}"
+        if windows := by_window(who, named):
+            added = {name: each for window in windows.values() for name, each in window.items()}
+            rows = self.with_columns(added)
+            kept = {name: col(name) if name in added else value for name, value in named.items()}
+            return rows.select(*columns, **kept)
+        return self._project("select", chosen(f"'select' of {self}", columns, named))
 
-    def with_columns(self, *, name: str | Expression = "with columns", **named: Value) -> "Table":
-        """All columns, and more or others under these names."""
-        operator, called = operator_name(name, "with columns", f"with_columns of {self}")
-        added = expressions(f"'{operator}' of {self}", called | named)
-        return self._project(operator, {each: col(each) for each in self.schema.names} | added)
+    def with_columns(self, /, *columns: Mapping[str, ColumnValue], **named: ColumnValue) -> "Table":
+        """All columns, and more or others under these names: ``with_columns(total=ps.col("price") * 2)``.
+
+        A window expression looks at the rows around a row:
+
+            sales.with_columns(
+                place=ps.row_number().over(partition_by="shop", order_by="at"),
+                before=ps.lag("price").over(partition_by="shop", order_by="at"),
+            )
+
+        What the order leaves open is decided by all columns from left to right; every copy of a row has a
+        place of its own. When a row changes, all rows of its partition are looked at again, and those that
+        differ are sent. ``rows=10`` looks at the last ten rows only.
+
+        Args:
+            *columns: Columns by name, in a mapping.
+            **named: The same as keywords.
+
+        """
+        who = f"with_columns of {self}"
+        wanted = given_columns(who, columns, named)
+        rows = self
+        windows = by_window(who, wanted)
+        for window, functions in windows.items():
+            rows = rows._over(window, functions)
+        rest = {name: value for name, value in wanted.items() if not isinstance(value, WindowExpression)}
+        if windows and not rest and len(windows) == 1:
+            return rows
+        added = expressions(f"'with columns' of {self}", rest)
+        whole = {each: col(each) for each in self.schema.names}
+        return rows._project("with columns", whole | {name: added.get(name, col(name)) for name in wanted})
 
     def drop(self, *columns: str) -> "Table":
         """Without these columns; rows that are equal without them are added up."""
         return self._project("drop", others(f"drop of {self}", self.schema, columns))
 
-    def rename(self, **new_to_old: str) -> "Table":
-        """With other names for some columns: ``rename(seller="person")`` calls the column person seller."""
-        return self._project("rename", renamed(f"rename of {self}", self.schema, new_to_old))
+    def rename(self, names: Mapping[str, str]) -> "Table":
+        """Other names for some columns: ``rename({"person": "seller"})`` calls the column person seller."""
+        return self._project("rename", renamed(f"rename of {self}", self.schema, names))
 
-    def filter(self, condition: Expression, *, name: str = "filter") -> "Table":
+    def filter(self, condition: Expression) -> "Table":
         """The rows for which a condition holds; null counts as false."""
-        return self._table(lambda: logical.Filter(self._operator, condition, name=name))
+        return self._table(lambda: logical.Filter(self._operator, condition, name="filter"))
 
-    def explode(
-        self, column: str, *, outer: bool = False, position: str | None = None, name: str = "explode"
-    ) -> "Table":
+    def explode(self, column: str, *, outer: bool = False, position: str | None = None) -> "Table":
         """One row for each element of a list; the column is then the element.
 
         A row whose list is null or empty is gone, unless ``outer`` keeps it with a null. ``position`` is a
         column for the place of the element in its list, from 0 on.
         """
-        return self._table(lambda: logical.Explode(self._operator, column, position, outer, name=name))
+        return self._table(lambda: logical.Explode(self._operator, column, position, outer, name="explode"))
 
-    def map_batches(
-        self, function: BatchFunction, schema: str | pa.Schema | None = None, *, name: str = "map"
-    ) -> "Table":
+    def map_batches(self, function: BatchFunction, schema: str | pa.Schema | None = None) -> "Table":
         """What a function makes of rows; the columns stay unless others are given.
 
         The function is given an Arrow batch of rows, and makes none, one or several of each. It must make the
@@ -107,22 +135,20 @@ class Table(Recorded):
         is taken away.
         """
         wanted = self.schema if schema is None else as_schema(schema)
-        return self._table(lambda: logical.MapBatches(self._operator, function, wanted, name=name))
+        return self._table(lambda: logical.MapBatches(self._operator, function, wanted, name="map"))
 
-    def flat_map(
-        self, function: Callable[[Row], Iterable[Row]], schema: str | pa.Schema, *, name: str = "flat map"
-    ) -> "Table":
+    def flat_map(self, function: Callable[[Row], Iterable[Row]], schema: str | pa.Schema) -> "Table":
         """The rows that a function yields for each row, as dictionaries: the same whenever the row comes.
 
         This runs Python once per row: some microseconds each, a hundred times the cost of ``map_batches``.
         """
         wanted = as_schema(schema)
-        return self._table(lambda: streams.MapRows(self._operator, function, wanted, True, name=name))
+        return self._table(lambda: streams.MapRows(self._operator, function, wanted, True, name="flat map"))
 
-    def union(self, other: "Table", *, name: str = "union") -> "Table":
-        """The rows of both, with all their copies (SQL's ``union all``)."""
-        theirs = self._given(name, other)
-        return self._table(lambda: logical.Union((self._operator, theirs), name=name), other)
+    def union(self, *others: "Table") -> "Table":
+        """The rows of this table and of others, with all their copies (SQL's ``union all``)."""
+        parts = (self._operator, *(self._given("union", each) for each in others))
+        return self._table(lambda: logical.Union(parts, name="union"), *others)
 
     def window(
         self,
@@ -133,7 +159,6 @@ class Table(Recorded):
         offset: Span | None = None,
         start: str = "window_start",
         end: str = "window_end",
-        name: str = "window",
     ) -> "Table":
         """Each row with the window of event time in which it lies, from ``window_start`` to ``window_end``.
 
@@ -142,10 +167,10 @@ class Table(Recorded):
         lies. Windows begin at multiples after the beginning of 1970, and ``offset`` later. The end is no
         longer in the window. A row whose ``at`` is null is in no window, and does not come.
 
-            bids.window("at", "10 minutes").reduce("window_start", "window_end", bids=ps.count())
+            bids.window("at", "10 minutes").group_by("window_start", "window_end").agg(bids=ps.count())
         """
         return self._table(
-            lambda: logical.TimeWindow(self._operator, at, size, slide, offset, start, end, name=name)
+            lambda: logical.TimeWindow(self._operator, at, size, slide, offset, start, end, name="window")
         )
 
     # Two tables.
@@ -158,7 +183,6 @@ class Table(Recorded):
         how: How = "inner",
         where: Expression | None = None,
         suffix: str = "_right",
-        name: str = "join",
     ) -> "Table":
         """The pairs of rows of both tables that have equal keys; a null equals nothing.
 
@@ -169,16 +193,16 @@ class Table(Recorded):
         (``full``); ``semi`` gives the rows of this table that have a partner, ``anti`` the others.
         ``cross`` takes no ``on`` and gives all pairs; the other table should be a small one.
         """
-        theirs = self._given(name, other)
-        who = f"'{name}' of {self} and {other}"
+        theirs = self._given("join", other)
+        who = f"'join' of {self} and {other}"
         if how == "cross":
             check_no_key(who, on)
         keys = self._keys(who, other.schema, on, suffix)
         return self._table(
-            lambda: logical.Join(self._operator, theirs, how, keys, where, suffix, name=name), other
+            lambda: logical.Join(self._operator, theirs, how, keys, where, suffix, name="join"), other
         )
 
-    def join_as_of(
+    def join_asof(
         self,
         other: "Table",
         on: str | Mapping[str, str] | Iterable[str],
@@ -188,7 +212,6 @@ class Table(Recorded):
         how: Literal["inner", "left"] = "inner",
         tolerance: Tolerance | None = None,
         suffix: str = "_right",
-        name: str = "join as of",
     ) -> "Table":
         """Each row beside one row of the other table that has its key: the last one that is not later.
 
@@ -198,8 +221,8 @@ class Table(Recorded):
         one time all columns decide, from left to right: backward takes the last of them, forward the first.
         With ``how="left"`` a row without a partner comes out with nulls.
         """
-        theirs = self._given(name, other)
-        who = f"'{name}' of {self} and {other}"
+        theirs = self._given("join as of", other)
+        who = f"'join as of' of {self} and {other}"
         keys = self._keys(who, other.schema, on, suffix)
         ((one, another),) = one_pair(who, at).items()
         return self._table(
@@ -212,64 +235,69 @@ class Table(Recorded):
                 how,
                 tolerance,
                 suffix,
-                name=name,
+                name="join as of",
             ),
             other,
         )
 
-    def minus(self, other: "Table", *, name: str = "minus") -> "Table":
-        """The rows of this table that the other has not, each once (SQL's ``except``)."""
-        theirs = self._given(name, other)
-        return self._table(lambda: logical.Except(self._operator, theirs, name=name), other)
+    def except_(self, other: "Table") -> "Table":
+        """The rows of this table that the other does not have, each once (SQL's ``except``)."""
+        theirs = self._given("except_", other)
+        return self._table(lambda: logical.Except(self._operator, theirs, name="minus"), other)
 
-    def intersect(self, other: "Table", *, name: str = "intersect") -> "Table":
+    def except_all(self, other: "Table") -> "Table":
+        """The rows of this table, each as often as it has more copies here (SQL's ``except all``)."""
+        theirs = self._given("except_all", other)
+        return self._table(lambda: logical.Except(self._operator, theirs, True, name="minus"), other)
+
+    def intersect(self, other: "Table") -> "Table":
         """The rows that both tables have, each once."""
-        theirs = self._given(name, other)
-        return self._table(lambda: logical.Intersect(self._operator, theirs, name=name), other)
+        theirs = self._given("intersect", other)
+        return self._table(lambda: logical.Intersect(self._operator, theirs, name="intersect"), other)
+
+    def intersect_all(self, other: "Table") -> "Table":
+        """The rows that both tables have, with the lesser number of copies (SQL's ``intersect all``)."""
+        theirs = self._given("intersect_all", other)
+        return self._table(lambda: logical.Intersect(self._operator, theirs, True, name="intersect"), other)
 
     # By key.
 
-    def distinct(self, *keys: str, by: str | Iterable[str] = (), name: str = "distinct") -> "Table":
+    def distinct(self, *keys: str, by: str | Iterable[str] = ()) -> "Table":
         """Every row once; with keys one row for each key, the first in an order.
 
         The order is said as in ``top``; what it leaves open is decided by all columns from left to right, as
         it is without ``by``. So it is always the same row, whatever the order in which rows came.
         """
-        order = listed(f"'{name}' of {self}", self.schema, by, is_needed=False)
+        order = listed(f"'distinct' of {self}", self.schema, by, is_needed=False)
         if not keys and not order:
-            return self._table(lambda: logical.Distinct(self._operator, name=name))
-        return self._table(lambda: logical.DistinctOn(self._operator, keys, order, name=name))
+            return self._table(lambda: logical.Distinct(self._operator, name="distinct"))
+        return self._table(lambda: logical.DistinctOn(self._operator, keys, order, name="distinct"))
 
-    def count(self, *keys: str, name: str = "count") -> "Table":
-        """How many rows there are of each key, or in all; the column is ``count``."""
-        return self.reduce(*keys, aggregates={"count": Aggregate("count")}, name=name)
+    def group_by(self, *keys: str) -> "RowGroups[Table]":
+        """The rows of each key, to aggregate: ``group_by("city").agg(people=ps.count())``."""
 
-    def reduce(
-        self,
-        *keys: str,
-        aggregates: Mapping[str, Aggregation] | Aggregation | None = None,
-        name: str | Aggregation = "reduce",
-        **named: Aggregation,
-    ) -> "Table":
-        """One row for each key, with aggregates of its rows: ``reduce("city", people=ps.count())``.
+        def aggregated(wanted: dict[str, Aggregation], name: str) -> "Table":
+            asked = checked_aggregates(f"agg of {self}", wanted)
+            return self._table(
+                lambda: logical.Aggregate(self._operator, keys, tuple(asked.items()), name=name)
+            )
 
-        Without keys it is one row for the whole table, as in SQL: from epoch 0 on, and also where there are
-        no rows or none any more. Then counts are 0, collections empty and other aggregates null.
+        return RowGroups(aggregated)
+
+    def agg(self, aggregates: Mapping[str, Aggregation] | None = None, /, **named: Aggregation) -> "Table":
+        """One row for the whole table, with aggregates of its rows: ``agg(people=ps.count())``.
+
+        As in SQL it is there from epoch 0 on, and also where there are no rows or none any more. Then counts
+        are 0, collections empty and other aggregates null.
         """
-        asked = reducing(
-            f"reduce of {self}", "reduce", aggregates=aggregates, running=False, name=name, named=named
-        )
-        wanted = tuple(asked.aggregates.items())
-        return self._table(lambda: logical.Aggregate(self._operator, keys, wanted, name=asked.name))
+        return self.group_by().agg(aggregates, **named)
+
+    def count(self, *keys: str) -> "Table":
+        """How many rows there are of each key, or in all: ``group_by(...).count()``."""
+        return self.group_by(*keys).count()
 
     def top(
-        self,
-        count: int,
-        *keys: str,
-        by: str | Iterable[str],
-        ties: bool = False,
-        rank: str | None = None,
-        name: str = "top",
+        self, count: int, *keys: str, by: str | Iterable[str], ties: bool = False, rank: str | None = None
     ) -> "Table":
         """The first rows of each key, or of the whole table: ``top(3, "shop", by="price desc")``.
 
@@ -277,35 +305,10 @@ class Table(Recorded):
         with ``desc`` after them, unless ``by="price desc nulls first"`` says otherwise. With ``ties`` all
         rows that are as good as the last of them come, too. ``rank`` is a column for their places, from 1 on.
         """
-        order = listed(f"'{name}' of {self}", self.schema, by)
-        return self._table(lambda: logical.TopK(self._operator, count, keys, order, ties, rank, name=name))
+        order = listed(f"'top' of {self}", self.schema, by)
+        return self._table(lambda: logical.TopK(self._operator, count, keys, order, ties, rank, name="top"))
 
-    def with_order(
-        self,
-        *keys: str,
-        by: str | Iterable[str],
-        functions: Mapping[str, OrderFunction] | None = None,
-        name: str | OrderFunction = "with order",
-        **named: OrderFunction,
-    ) -> "Table":
-        """All columns, and what the place of a row among the rows of its key says of it, in an order.
-
-            sales.with_order("shop", by="at", before=ps.lag("price"), total=ps.running_sum("price"))
-
-        The order is said as in ``top``, and what it leaves open is decided by all columns from left to right;
-        every copy of a row has a place of its own. Without keys it is an order of the whole table. When a row
-        changes, all rows of its key are looked at again, and those that differ are sent. ``functions={}``
-        takes columns of any name.
-        """
-        given = {"name": name} if isinstance(name, OrderFunction) else {}
-        operator = checked_name(f"with_order of {self}", "with order" if given else name)
-        wanted = {**(functions or {}), **named, **given}
-        order = listed(f"'{operator}' of {self}", self.schema, by)
-        return self._table(
-            lambda: logical.WindowFunctions(self._operator, keys, order, tuple(wanted.items()), name=operator)
-        )
-
-    def sessions(
+    def session_window(
         self,
         *keys: str,
         at: str,
@@ -314,7 +317,6 @@ class Table(Recorded):
         end: str | Aggregation = "session_end",
         while_open: bool = False,
         aggregates: Mapping[str, Aggregation] | Aggregation | None = None,
-        name: str | Aggregation = "sessions",
         **named: Aggregation,
     ) -> "Table":
         """Each row with its session, from ``session_start`` to ``session_end``: rows of a key close in time.
@@ -323,14 +325,14 @@ class Table(Recorded):
         same session. The session ends the gap after its last row; as in Spark, a row at the end itself is
         still in it. Sessions grow together and fall apart as rows come and go. A row whose ``at`` is null is
         in none, and does not come. With ``while_open`` sessions leave the table, and are freed, when the
-        watermark has passed their end, as with ``keep_until``.
+        watermark has passed their end, as with ``retain_until``.
 
         With aggregates each session is one row: its keys, where it begins and ends, and what they are.
 
-            clicks.sessions("user", at="at", gap="5 minutes", clicks=ps.count())
+            clicks.session_window("user", at="at", gap="5 minutes", clicks=ps.count())
         """
         said = session_options(
-            f"sessions of {self}", start=start, end=end, aggregates=aggregates, name=name, named=named
+            f"session_window of {self}", start=start, end=end, aggregates=aggregates, named=named
         )
         emits: Literal["always", "while open"] = "while open" if while_open else "always"
         rows = self._table(
@@ -343,47 +345,40 @@ class Table(Recorded):
                 said.end,
                 emits,
                 self._clock(),
-                name=said.asked.name,
+                name="sessions",
             ),
             *self._record.clock,
         )
-        if not said.asked.aggregates:
+        if not said.aggregates:
             return rows
-        own = f"{said.asked.name}: aggregates"
-        return rows.reduce(*keys, said.start, said.end, aggregates=said.asked.aggregates, name=own)
+        return rows.group_by(*keys, said.start, said.end).agg(said.aggregates).named("sessions: aggregates")
 
     # Event time.
 
-    def keep_until(self, when: str | Expression, *, name: str = "keep until") -> "Table":
-        """The rows whose time has not been passed by event time: ``keep_until("window_end")``.
+    def retain_until(self, when: str | Expression) -> "Table":
+        """The rows whose time has not been passed by event time: ``retain_until("window_end")``.
 
-        A row leaves the table when the bound of ``event_time`` is not before its time any more, in the next
-        epoch that has event times; and everything that is made of the table forgets it. A row that says null
-        is not there.
+        A row leaves the table when the bound of ``with_watermark`` is not before its time any more, in the
+        next epoch that has event times; and everything that is made of the table forgets it. A row that says
+        null is not there.
         """
         return self._table(
-            lambda: streams.TemporalFilter(self._operator, timed(when), self._clock(), name=name),
+            lambda: streams.TemporalFilter(self._operator, timed(when), self._clock(), name="keep until"),
             *self._record.clock,
         )
 
-    def closed_sessions(
-        self,
-        *keys: str,
-        at: str,
-        gap: Span,
-        start: str = "session_start",
-        end: str = "session_end",
-        name: str = "sessions",
+    def _closed_sessions(
+        self, *keys: str, at: str, gap: Span, start: str = "session_start", end: str = "session_end"
     ) -> Stream:
-        """As ``stream.sessions``: each row once, with its session, when event time has passed its end."""
+        """Each row once, with its session, when event time has passed its end."""
         return self._stream(
             lambda: streams.SessionWindow(
-                self._operator, keys, at, gap, start, end, "once", self._clock(), name=name
+                self._operator, keys, at, gap, start, end, "once", self._clock(), name="sessions"
             ),
             *self._record.clock,
         )
 
-    def join_within(
+    def join_interval(
         self,
         other: "Table",
         on: str | Mapping[str, str] | Iterable[str],
@@ -391,29 +386,31 @@ class Table(Recorded):
         at: str | Mapping[str, str],
         within: Span | tuple[Span, Span],
         suffix: str = "_right",
-        name: str = "join within",
     ) -> Stream:
-        """As ``stream.join_within``, for tables to which rows are only added."""
-        theirs = self._given(name, other)
-        keys = self._keys(f"'{name}'", other.schema, on, suffix)
-        times = pair_of_times(f"'{name}'", at)
+        """As ``stream.join_interval``, for tables to which rows are only added."""
+        theirs = self._given("join within", other)
+        keys = self._keys("'join within'", other.schema, on, suffix)
+        times = pair_of_times("'join within'", at)
         return self._stream(
-            lambda: streams.IntervalJoin(self._operator, theirs, keys, times, within, suffix, name=name),
+            lambda: streams.IntervalJoin(
+                self._operator, theirs, keys, times, within, suffix, name="join within"
+            ),
             other,
         )
 
-    def final(self, when: str | Expression = "window_end", *, name: str = "final") -> Stream:
+    def emit_on_close(self, when: str | Expression = "window_end") -> Stream:
         """Each row once, as it is when event time has passed its time; nothing that happens to it later.
 
-        A row comes in the first epoch after which the bound of ``event_time`` is not before the time that it
-        says. What is before this in the flow must let such rows go, with ``keep_until``, or it would keep
-        them for ever.
+        A row comes in the first epoch after which the bound of ``with_watermark`` is not before the time that
+        it says. What is before this in the flow must let such rows go, with ``retain_until``, or it would
+        keep them for ever.
 
-            windows = bids.running().window("at", "10 minutes").keep_until("window_end")
-            highest = windows.reduce("window_start", "window_end", price=ps.max("price")).final("window_end")
+            windows = bids.to_table().window("at", "10 minutes").retain_until("window_end")
+            highest = windows.group_by("window_start",
+            "window_end").agg(price=ps.max("price")).emit_on_close()
         """
         return self._stream(
-            lambda: streams.EmitOnClose(self._operator, timed(when), self._clock(), name=name),
+            lambda: streams.EmitOnClose(self._operator, timed(when), self._clock(), name="final"),
             *self._record.clock,
         )
 
@@ -473,13 +470,13 @@ class Table(Recorded):
     # What only grows.
 
     @property
-    def only_appends(self) -> bool:
+    def is_append_only(self) -> bool:
         """Whether rows are only added: no operation that it is made of can take one away."""
         return bool(self._physical.only_appends)
 
-    def appended(self, *, name: str = "appended") -> Stream:
+    def to_stream(self) -> Stream:
         """The rows as a stream, as they are added; for tables that only grow, and refused for others."""
-        return self._stream(lambda: streams.AppendedRows(self._operator, name=name))
+        return self._stream(lambda: streams.AppendedRows(self._operator, name="appended"))
 
     def _table(self, make: Callable[[], LogicalOperator], *others: Recorded) -> "Table":
         return table_of(self._record, *self._record.write(make, self, *others))
@@ -490,12 +487,19 @@ class Table(Recorded):
     def _project(self, name: str, wanted: Mapping[str, Expression]) -> "Table":
         return self._table(lambda: logical.Project(self._operator, tuple(wanted.items()), name=name))
 
+    def _over(self, window: Window, functions: Mapping[str, WindowExpression]) -> "Table":
+        keys, by, rows = window
+        who = f"with_columns of {self}"
+        wanted = tuple((name, placed(who, name, each)) for name, each in functions.items())
+        order = listed(f"'over' of {self}", self.schema, by, is_needed=rows is not None)
+        return self._table(lambda: logical.WindowFunctions(self._operator, keys, order, wanted, name="over"))
+
     def _given(self, name: str, other: object) -> LogicalOperator:
         """Return the operator of another table; FlowError if it is none."""
         if not isinstance(other, Table):
             raise FlowError(
                 f"'{name}' of {self} needs a table, got {type(other).__name__}. Make a table "
-                "of a stream with running()."
+                "of a stream with to_table()."
             )
         return other._operator
 
@@ -524,7 +528,7 @@ class Table(Recorded):
             if name.startswith("_"):
                 raise AttributeError(f"'Table' object has no attribute '{name}'", name=name, obj=self)
             verbs = [each for each, of in vars(Table).items() if not each.startswith("_") and callable(of)]
-            raise AttributeError(no_such_verb_of_tables(str(self), name, verbs), name=name, obj=self)
+            raise AttributeError(no_such_verb(str(self), name, verbs, "Table"), name=name, obj=self)
 
     def __str__(self) -> str:
         return str(self._physical)

@@ -68,8 +68,8 @@ def _moved(what: str, one: pa.DataType, other: pa.DataType, is_difference: bool)
         duration = pa.duration("us")
     if not types.is_duration(duration) or (is_difference and not is_time(one)):
         raise SchemaError(
-            f"{what} needs a time and a duration, for example ps.duration('1 hour'), and was given {one} and "
-            f"{other}. For days of a date use ps.functions.date_add."
+            f"{what} needs a time and a duration, for example ps.functions.duration('1 hour'), and was given "
+            f"{one} and {other}. For days of a date use ps.functions.date_add."
         )
     moved = INSTANT if types.is_date(time) else pa.timestamp("us", time.tz)
     order = (moved, pa.duration("us")) if is_time(one) else (pa.duration("us"), moved)

@@ -27,12 +27,12 @@ def _call(function: str, *arguments: Operand, **options: Any) -> Expression:  # 
 
 
 def duration(length: str | timedelta) -> Expression:
-    """A length of time: ``ps.col("at") + ps.duration("10 minutes")``."""
-    return Literal(parse_duration(length, "ps.duration"))
+    """A length of time: ``ps.col("at") + ps.functions.duration("10 minutes")``."""
+    return Literal(parse_duration(length, "ps.functions.duration"))
 
 
 def tumbling(time: Operand, size: Span, *, offset: Span | None = None) -> Expression:
-    """Where the window begins in which an event time lies: ``ps.tumbling("at", "10 minutes")``."""
+    """Where the window begins in which an event time lies: ``ps.functions.tumbling("at", "10 minutes")``."""
     return _call("tumbling", time, size=size, offset=offset)
 
 

@@ -2,8 +2,7 @@
 
 Streams and tables have them alike.
 
-A keyword is the name of a column, also if it is the name of an option: an expression that is given for
-``name`` is a column of that name, and a text is the operator's name.
+A keyword is the name of a column, whatever it is.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,17 +25,6 @@ class Selection:
     def of(self, batch: pa.RecordBatch) -> list[pa.Array]:
         """Their values, for each row of a batch."""
         return [column(batch) for column in self.columns]
-
-
-def operator_name(given: object, default: str, who: str) -> tuple[str, dict[str, Expression]]:
-    """What ``name=`` says: the operator's name, or a column that is called so."""
-    if isinstance(given, Expression):
-        return default, {"name": given}
-    if not isinstance(given, str):
-        raise FlowError(
-            f"{who}: name= must be a string, or an expression for a column 'name', and came as {given!r}."
-        )
-    return given, {}
 
 
 def chosen(
@@ -78,10 +66,14 @@ def others(who: str, schema: pa.Schema, dropped: Iterable[str]) -> dict[str, Exp
     return {each: col(each) for each in schema.names if each not in dropped}
 
 
-def renamed(who: str, schema: pa.Schema, new_to_old: Mapping[str, str]) -> dict[str, Expression]:
-    """All columns, some with other names."""
-    check_columns(who, schema, new_to_old.values())
-    names = {old: new for new, old in new_to_old.items()}
+def renamed(who: str, schema: pa.Schema, names: Mapping[str, str]) -> dict[str, Expression]:
+    """All columns, some with other names: a mapping from old to new."""
+    given: object = names
+    if not isinstance(given, Mapping):
+        raise FlowError(
+            f"{who} needs a mapping from old to new names, got {names!r}. Write {{'old': 'new'}}."
+        )
+    check_columns(who, schema, names)
     wanted: dict[str, Expression] = {}
     for each in schema.names:
         _put(who, wanted, names.get(each, each), col(each))

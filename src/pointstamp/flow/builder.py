@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -35,6 +35,10 @@ class EventTimeMark:
     """Whether event time passes without it when it has fallen silent."""
 
 
+Mark: TypeAlias = tuple[int, set[Scope], dict[OperatorIndex, EventTimeMark], set[OperatorIndex]]
+"""How far a plan was written at some point."""
+
+
 class PlanBuilder:
     """A plan that is being written; operators get names of their own, so that errors can point at one."""
 
@@ -51,6 +55,15 @@ class PlanBuilder:
         """What is being lowered: the nodes that are added now compute it."""
         self.owners: list[Any] = []
         """Of each node what it is a part of, by its number."""
+
+    def mark(self) -> Mark:
+        """Remember how far the plan is written."""
+        return len(self.plan.nodes), set(self._scopes), dict(self.event_times), set(self.forgets)
+
+    def undo(self, mark: Mark) -> None:
+        """Remove everything that was written after a mark."""
+        size, self._scopes, self.event_times, self.forgets = mark
+        del self.plan.nodes[size:], self.owners[size:]
 
     def add(
         self,

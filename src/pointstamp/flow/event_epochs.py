@@ -27,7 +27,7 @@ from pointstamp.rows.epochcolumn import EventEpochs
 
 @dataclass(frozen=True, slots=True)
 class EventTime:
-    """What a user says of epochs that are event time; made by ``ps.event_time``."""
+    """What a user says of epochs that are event time; made by ``ps.by_event_time``."""
 
     at: str
     every: Span
@@ -35,8 +35,8 @@ class EventTime:
     idle: str | timedelta | None = None
 
 
-def event_time(at: str, *, every: Span, lateness: Span, idle: str | timedelta | None = None) -> EventTime:
-    """Epochs that are event time, for ``flow.input(name, schema, epoch=...)``.
+def by_event_time(at: str, *, every: Span, lateness: Span, idle: str | timedelta | None = None) -> EventTime:
+    """Epochs that are event time, for ``flow.stream_input(name, schema, epochs=...)``.
 
     The epoch of a row is its ``at``, a timestamp, a date or an integer, cut into pieces of the length
     ``every``. After a row of some event time, everything that is earlier by more than the ``lateness`` has
@@ -54,8 +54,8 @@ def event_epochs(plan: Plan, name: str, schema: pa.Schema, said: EventTime) -> E
     who = f"input '{name}', epoch=,"
     if not isinstance(said, EventTime):
         raise FlowError(
-            f"{who} needs ps.event_time('at', every='1 second', lateness='3 seconds'), and was given "
-            f"{said!r}. A column that holds epochs is named when the flow runs: run_local(..., epoch='day')."
+            f"{who} needs ps.by_event_time('at', every='1 second', lateness='3 seconds'), and was given "
+            f"{said!r}. A column that holds epochs is named when the flow runs: run(..., epoch='day')."
         )
     check_columns(who, schema, [said.at])
     found = schema.field(said.at).type

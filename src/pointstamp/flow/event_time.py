@@ -7,7 +7,7 @@ of names that is joined, has no say in it. A query in SQL has one clock, that of
 wherever in the query something waits for it.
 
 An operator that keeps rows for ever must not stand between a promise and who waits for it, or the promise
-would be of no use: rows of windows that are over are to be forgotten before it (``keep_until``).
+would be of no use: rows of windows that are over are to be forgotten before it (``retain_until``).
 """
 
 from collections.abc import Iterable, Iterator
@@ -169,7 +169,7 @@ def check_forgets(stream: AnOutlet, who: str) -> None:
     for name in _keepers_above(builder, wiring(stream).source.operator):
         raise FlowError(
             f"{who} waits for event time to be over, but '{name}' before it would keep all rows for ever. "
-            f"Let rows go before it: table.keep_until('window_end') in front of '{name}'."
+            f"Let rows go before it: table.retain_until('window_end') in front of '{name}'."
         )
 
 

@@ -49,8 +49,8 @@ def check_takes_nothing_back(plan: Plan, source: SourcePort, who: str) -> None:
             raise FlowError(
                 f"{who} is running, and reads what '{node.name}' sends: the changes of a table from which "
                 "rows are taken away again, and a running reduction would take each of these for one more "
-                "row. Use table.reduce(...), which takes back what it replaces, or drop 'diff' first if it "
-                "is the changes that you want to aggregate."
+                "row. Use table.group_by(...).agg(...), which takes back what it replaces, or drop 'diff' "
+                "first if it is the changes that you want to aggregate."
             )
         if node.kind.is_door or node.sends is Passes.ROWS:
             waiting.extend(port.source.operator for port in node.inputs if port.source is not None)

@@ -27,7 +27,6 @@ from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.compiling import compile_condition, compile_expression
 from pointstamp.expressions.selecting import (
     chosen,
-    operator_name,
     others,
     selection,
 )
@@ -40,7 +39,7 @@ from pointstamp.flow.outlet import Outlet, add_door, add_operator, columns_in_wo
 from pointstamp.flow.pact import EVERYWHERE, ExchangeBy, ExchangeByFunction, ShardFunction
 from pointstamp.flow.plan import InputPort, Node, NodeKind, RoundLimit
 from pointstamp.flow.probe import Probe
-from pointstamp.flow.reducing import Reducing, reducing
+from pointstamp.flow.reducing import Reducing
 from pointstamp.flow.updates import Passes, Reduces
 from pointstamp.operators.condition import Condition, checked_condition
 from pointstamp.operators.exploding import Explode, exploding
@@ -101,13 +100,9 @@ class Stream(Outlet):
 
     # Columns by expressions.
 
-    def select(
-        self, *columns: str | Expression, name: str | Expression = "select", **named: Value
-    ) -> "Stream":
+    def select(self, *columns: str | Expression, name: str = "select", **named: Value) -> "Stream":
         """Other columns, by name or by expression: ``select("id", total=ps.col("price") * 2)``."""
-        operator, called = operator_name(name, "select", f"select of {self}")
-        wanted = chosen(f"'{operator}' of {self}", columns, called | named)
-        return self.project(operator, wanted)
+        return self.project(name, chosen(f"'{name}' of {self}", columns, named))
 
     def drop(self, *columns: str) -> "Stream":
         """Without these columns."""
@@ -180,23 +175,12 @@ class Stream(Outlet):
     def reduce(
         self,
         *keys: str,
-        aggregates: Mapping[str, Aggregation] | Aggregation | None = None,
-        running: bool | Aggregation = False,
-        name: str | Aggregation = "reduce",
-        **named: Aggregation,
+        aggregates: Mapping[str, Aggregation],
+        running: bool = False,
+        name: str = "reduce",
     ) -> "Stream":
         """Aggregate rows per key: in each epoch by itself, or running over all epochs so far."""
-        return self._reduce(
-            keys,
-            reducing(
-                f"reduce of {self}",
-                "reduce",
-                aggregates=aggregates,
-                running=running,
-                name=name,
-                named=named,
-            ),
-        )
+        return self._reduce(keys, Reducing(name, running, dict(aggregates)))
 
     def _reduce(self, keys: tuple[str, ...], asked: Reducing) -> "Stream":
         self.check_columns(asked.name, keys)
@@ -347,7 +331,7 @@ def reduced(stream: Stream, keys: tuple[str, ...], asked: Reducing) -> Stream:
         what = f"'{others[0]}' is {asked.aggregates[others[0]]}" if others else "it has no key column"
         raise FlowError(
             f"{who} cannot be running: {what}. A table keeps it up to date, and takes back what it has sent: "
-            "running().reduce(...)."
+            "to_table().group_by(...).agg(...)."
         )
     at = wiring(stream)
     reduces = Reduces(keys, asked.aggregates, asked.running)

@@ -30,7 +30,7 @@ def named(which: Iterable[Key] | Key) -> list[Key]:
 def given_table(what: str, given: Table | Stream) -> Table:
     """A table, or the table of all rows of a stream."""
     if isinstance(given, Stream):
-        return given.running(name=what)
+        return given.to_table().named(what)
     if not isinstance(given, Table):
         raise FlowError(
             f"Graph: {what} must be a Table or a Stream, got {type(given).__name__}. Give one of these."
@@ -52,7 +52,7 @@ def with_names(what: str, table: Table, names: Mapping[str, str]) -> Table:
             raise SchemaError(
                 f"Graph: {what} have a column '{wanted}' besides the one that {wanted}= names. Rename it."
             )
-    return table.rename(**others) if others else table
+    return table.rename({old: new for new, old in others.items()}) if others else table
 
 
 def check_one_type(types: Mapping[str, pa.DataType]) -> None:

@@ -1,6 +1,6 @@
 """A graph: tables of edges and vertices, as all algorithms of this package take it.
 
-    edges = flow.input("edges", "src long, dst long, km double, w long").running(weight="w")
+    edges = flow.table("edges", "src long, dst long, km double, w long", weight="w")
     graph = graphs.Graph(edges, weight="km", directed=False)
     flow.output("levels", graphs.bfs(graph, source=1))
 
@@ -89,17 +89,20 @@ class Graph:
         links, ends = self._one_way, self._one_way.schema.names
         if self.directed:
             return links
-        back = links.filter(col(SRC) != col(DST), name="links: between two").select(
-            name="links: back", **{each: col(_OTHER_END.get(each, each)) for each in ends}
+        back = (
+            links.filter(col(SRC) != col(DST))
+            .named("links: between two")
+            .select(**{each: col(_OTHER_END.get(each, each)) for each in ends})
+            .named("links: back")
         )
-        return links.union(back, name="links: both ways")
+        return links.union(back).named("links: both ways")
 
     @cached_property
     def _one_way(self) -> Table:
         """The edges as they were given, as steps, none of which may leave a vertex open."""
         weights = {} if self.weight is None else {WEIGHT: col(self.weight)}
-        there = self.edges.select(SRC, DST, name="links", **weights)
-        return there.map_batches(partial(_checked, (SRC, DST)), name="links: ends are there")
+        there = self.edges.select(SRC, DST, **weights).named("links")
+        return there.map_batches(partial(_checked, (SRC, DST))).named("links: ends are there")
 
     @cached_property
     def pairs(self) -> Table:
@@ -108,27 +111,27 @@ class Graph:
         A loop at a vertex is a pair of it with itself.
         """
         if not self.directed:
-            return self.links.filter(col(SRC) <= col(DST), name="pairs")
+            return self.links.filter(col(SRC) <= col(DST)).named("pairs")
         ends = {SRC: functions.least(col(SRC), col(DST)), DST: functions.greatest(col(SRC), col(DST))}
         weights = [] if self.weight is None else [WEIGHT]
-        return self.links.select(*weights, name="pairs", **ends)
+        return self.links.select(*weights, **ends).named("pairs")
 
     @cached_property
     def link_changes(self) -> Stream:
         """The changes of links, without weights: each changed link once per epoch, with ``diff``."""
-        return self.links.select(SRC, DST, name="links: ends").changes(name="links: changes")
+        return self.links.select(SRC, DST).named("links: ends").changes().named("links: changes")
 
     @cached_property
     def ids(self) -> Table:
         """All vertices, each once: the column ``id``."""
         if self.is_for_arrays:
             return self.with_given(named_by(self.link_changes, name="ids: ends"))
-        return self._named_vertices.distinct(name="ids")
+        return self._named_vertices.distinct().named("ids")
 
     def with_given(self, named: Table) -> Table:
         """Each ``id`` of these and of the vertices that were given, once."""
-        all_of_them = named if self.given is None else named.union(self.given, name="ids: all")
-        return all_of_them.distinct(name="ids")
+        all_of_them = named if self.given is None else named.union(self.given).named("ids: all")
+        return all_of_them.distinct().named("ids")
 
     def among(self, which: Table | Iterable[Key] | Key) -> Table:
         """The vertices that are among these, as ``id``: of a table with that column, of several ids, or one.
@@ -142,37 +145,37 @@ class Graph:
                     f"{', '.join(f'{each.name} {each.type}' for each in which.schema)}. Select that "
                     "column."
                 )
-            these = which.distinct(name="among these")
-            return these.join(self.ids, ID, how="semi", name="among")
+            these = which.distinct().named("among these")
+            return these.join(self.ids, ID, how="semi").named("among")
         if isinstance(which, Stream | Graph):
             raise FlowError(
                 f"vertices of {self}: they must be ids or a table of only '{ID}', got "
-                f"{type(which).__name__}. Give ids, or the table of a stream with running()."
+                f"{type(which).__name__}. Give ids, or the table of a stream with to_table()."
             )
         ids = named(which)
         if not ids:
             raise FlowError(f"vertices of {self}: the list of ids is empty. Give at least one id.")
         # Without its type a number is a long, which the greatest ids of this type are not.
         values = [lit(each, self.key_type) for each in ids] if self.key_type == pa.uint64() else ids
-        wanted = self._named_vertices.filter(col(ID).is_in(*values), name="among these")
-        return wanted.distinct(name="among")
+        wanted = self._named_vertices.filter(col(ID).is_in(*values)).named("among these")
+        return wanted.distinct().named("among")
 
     @cached_property
     def _named_vertices(self) -> Table:
         """All vertices, as often as something names them."""
         links = self.links
-        ends = links.select(name="ids: sources", id=col(SRC))
+        ends = links.select(id=col(SRC)).named("ids: sources")
         if self.directed:  # otherwise every end is a source
-            ends = ends.union(links.select(name="ids: targets", id=col(DST)), name="ids: ends")
-        return ends if self.given is None else ends.union(self.given, name="ids: all")
+            ends = ends.union(links.select(id=col(DST)).named("ids: targets")).named("ids: ends")
+        return ends if self.given is None else ends.union(self.given).named("ids: all")
 
     @cached_property
     def given(self) -> Table | None:
         """The ``id`` of each vertex as often as it was given, if vertices were given."""
         if self._given is None:
             return None
-        ids = self._given.select(ID, name="ids: given")
-        return ids.map_batches(partial(_checked, (ID,)), name="ids: are there")
+        ids = self._given.select(ID).named("ids: given")
+        return ids.map_batches(partial(_checked, (ID,))).named("ids: are there")
 
     @cached_property
     def vertices(self) -> Table:
@@ -182,19 +185,19 @@ class Graph:
         """
         if self._given is None or self._given.schema.names == [ID]:
             return self.ids
-        return self.ids.join(self._given, ID, how="left", name="vertices")
+        return self.ids.join(self._given, ID, how="left").named("vertices")
 
     @cached_property
     def neighbours(self) -> Table:
         """The adjacency: ``src`` and ``dst`` in both directions, each pair once, without self-loops."""
         links = self.undirected().links
-        beside = links.filter(col(SRC) != col(DST), name="neighbours: between two")
-        return beside.select(SRC, DST, name="neighbours: ends").distinct(name="neighbours")
+        beside = links.filter(col(SRC) != col(DST)).named("neighbours: between two")
+        return beside.select(SRC, DST).named("neighbours: ends").distinct().named("neighbours")
 
     @property
-    def only_appends(self) -> bool:
+    def is_append_only(self) -> bool:
         """Whether edges and vertices are only added, and never taken away."""
-        return self.edges.only_appends and (self._given is None or self._given.only_appends)
+        return self.edges.is_append_only and (self._given is None or self._given.is_append_only)
 
     def undirected(self) -> "Graph":
         """The same graph with every edge in both directions."""
@@ -204,12 +207,12 @@ class Graph:
         """The same graph with every edge the other way round."""
         if not self.directed:
             return self
-        return self._with(self.edges.rename(**_OTHER_END), directed=True)
+        return self._with(self.edges.rename({old: new for new, old in _OTHER_END.items()}), directed=True)
 
     def checked(self, check: Callable[[pa.RecordBatch], pa.RecordBatch], *, name: str) -> "Graph":
         """The same graph, whose edges a function has looked at, batch by batch, before anybody else does."""
         if name not in self._after_check:
-            edges = self.edges.map_batches(check, name=name)
+            edges = self.edges.map_batches(check).named(name)
             self._after_check[name] = self._with(edges, directed=self.directed)
         return self._after_check[name]
 
@@ -230,8 +233,8 @@ class Graph:
 
     def numbers_among(self, which: Table | Iterable[Key] | Key) -> Table:
         """The vertices that are among these, as ``id``, with the ids that they have ``in_numbers``."""
-        there = self.among(which).join(self.numbers, ID, name="numbers: among")
-        return there.select(name="numbers: among these", id=col(NUMBER))
+        there = self.among(which).join(self.numbers, ID).named("numbers: among")
+        return there.select(id=col(NUMBER)).named("numbers: among these")
 
     def by_id(self, found: Table) -> Table:
         """Return a result of ``in_numbers`` with ids in place of numbers."""
@@ -254,7 +257,7 @@ class Graph:
         return ordered_numbers_of(self.ids, name="numbers in order")
 
     def _numbered(self, numbers: Table) -> "Graph":
-        ids = numbers.select(name="numbers: of vertices", id=col(NUMBER))
+        ids = numbers.select(id=col(NUMBER)).named("numbers: of vertices")
         links = with_numbers(self._one_way, numbers, SRC, DST)
         weight = None if self.weight is None else WEIGHT
         made = Graph(links, ids, weight=weight, directed=self.directed)

@@ -49,9 +49,9 @@ class FlowShape(msgspec.Struct, frozen=True, tag=True):
 class Ticked(msgspec.Struct, frozen=True, tag=True):
     """Tick ``number`` takes these units, by input; after it nothing comes before epoch ``complete_to``.
 
-    ``final`` says that no tick will follow: every source has come to its end. ``promised`` says of inputs
-    with an epoch column before which epoch rows in these units are late, where that is not ``open_from``.
-    ``silent`` are the inputs from which nothing has come for longer than they may be silent.
+    ``emit_on_close`` says that no tick will follow: every source has come to its end. ``promised`` says of
+    inputs with an epoch column before which epoch rows in these units are late, where that is not
+    ``open_from``. ``silent`` are the inputs from which nothing has come for longer than they may be silent.
     """
 
     number: int

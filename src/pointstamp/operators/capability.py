@@ -32,8 +32,8 @@ class Capability:
 
     def __init__(self, *_: object, **__: object) -> None:
         raise CapabilityError(
-            "ps.Capability(...): only the runtime creates capabilities. Call context.retain() while you "
-            "handle a message or a notification, or clone() a capability that you hold."
+            "ps.timely.Capability(...): only the runtime creates capabilities. Call context.retain() while "
+            "you handle a message or a notification, or clone() a capability that you hold."
         )
 
     @property

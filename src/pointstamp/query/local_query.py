@@ -38,7 +38,7 @@ from pointstamp.running.feeding import EpochColumns, items_of
 from pointstamp.running.results import Results
 from pointstamp.sinks.chain import Chain
 from pointstamp.sinks.port import Sink
-from pointstamp.sinks.reading import read_published
+from pointstamp.sinks.reading import read_changes
 from pointstamp.sources.memory import Rows
 from pointstamp.sources.port import Source
 from pointstamp.storage.anywhere import storage_at
@@ -128,7 +128,7 @@ def run_to_end(
         judge=judge,
     )
     try:
-        query.awaitTermination()
+        query.await_termination()
     finally:
         query.stop(finish=False)
     return _results(plan, output, fed)
@@ -157,7 +157,7 @@ def _check_again(name: str, given: Any) -> None:  # noqa: ANN401 - whatever came
     if hasattr(given, "__next__"):
         raise FlowError(
             f"input '{name}' was given an iterator, which can be read only once; a run with a checkpoint "
-            "must be able to read its inputs again. Give a list, or a source such as ps.files(path)."
+            "must be able to read its inputs again. Give a list, or a source such as ps.io.files(path)."
         )
 
 
@@ -223,7 +223,7 @@ def _results(plan: Plan, output: str, fed: list[int]) -> Results:
     """What was published: the epochs that were given, and later ones in which an output has rows."""
     if not fed and Chain(storage_at(output)).last() is None:
         return Results(plan.output_schemas())
-    tables = {name: table.sort_by("epoch") for name, table in read_published(output).items()}
+    tables = {name: table.sort_by("epoch") for name, table in read_changes(output).items()}
     numbers = {name: table.column("epoch").to_numpy() for name, table in tables.items()}
     epochs = sorted({*fed, *(number for each in numbers.values() for number in np.unique(each).tolist())})
     results = Results(plan.output_schemas())

@@ -1,8 +1,8 @@
-"""A query: a flow that keeps running, as its user sees it, with the names of Spark's StreamingQuery.
+"""A query: a flow that keeps running, as its user sees it; Spark's names of a StreamingQuery are aliases.
 
 The query works in a thread of its own; every method here may be called from any thread. Beyond what a
 StreamingQuery offers, it says exactly what each output waits for (``why``) and how far each is
-(``frontiers``), and it takes snapshots on demand (``checkpoint``, ``savepoint``).
+(``frontiers``), and it takes snapshots on demand (``snapshot``, ``savepoint``).
 """
 
 import sys
@@ -71,8 +71,45 @@ def nowhere(address: str) -> None:
     del address
 
 
-class Query:
-    """A running flow; ``stop`` it, or wait for its end with ``awaitTermination``."""
+class SparkNames:
+    """The names of Spark's StreamingQuery for what ``Query`` has."""
+
+    @property
+    def runId(self) -> str:  # noqa: N802 - Spark's name
+        """The same as ``run_id``."""
+        return self._query.run_id
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802 - Spark's name
+        """The same as ``is_active``."""
+        return self._query.is_active
+
+    @property
+    def lastProgress(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        """The same as ``last_progress``."""
+        return self._query.last_progress
+
+    @property
+    def recentProgress(self) -> list[dict[str, Any]]:  # noqa: N802 - Spark's name
+        """The same as ``recent_progress``."""
+        return self._query.recent_progress
+
+    def awaitTermination(self, timeout: float | None = None) -> bool | None:  # noqa: N802 - Spark's name
+        """The same as ``await_termination``."""
+        return self._query.await_termination(timeout)
+
+    def processAllAvailable(self, timeout: float | None = None) -> None:  # noqa: N802 - Spark's name
+        """The same as ``process_all_available``."""
+        self._query.process_all_available(timeout)
+
+    @property
+    def _query(self) -> "Query":
+        assert isinstance(self, Query), "only a query has these names"
+        return self
+
+
+class Query(SparkNames):
+    """A running flow; ``stop`` it, or wait for its end with ``await_termination``."""
 
     def __init__(
         self,
@@ -90,15 +127,13 @@ class Query:
             target=self._run, name=f"pointstamp-{supervisor.spec.plan.name}", daemon=True
         )
 
-    # As StreamingQuery has it.
-
     @property
     def id(self) -> str:
         """The same over all restarts from one checkpoint."""
         return self._supervisor.spec.query_id
 
     @property
-    def runId(self) -> str:  # noqa: N802 - Spark's name
+    def run_id(self) -> str:
         """A new id for each start."""
         return self._run_id
 
@@ -108,7 +143,7 @@ class Query:
         return self._supervisor.spec.plan.name
 
     @property
-    def isActive(self) -> bool:  # noqa: N802 - Spark's name
+    def is_active(self) -> bool:
         """Whether it still runs."""
         return self._thread.is_alive()
 
@@ -123,7 +158,7 @@ class Query:
         }
 
     @property
-    def lastProgress(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+    def last_progress(self) -> dict[str, Any] | None:
         """The last commit: its epoch, and the rows and rates of the epochs that it publishes.
 
         ``rowsIn``, ``rowsOut``, ``rowsLate`` and ``rowsSkipped`` are those of this commit, by the name of the
@@ -133,7 +168,7 @@ class Query:
         return recent[-1] if recent else None
 
     @property
-    def recentProgress(self) -> list[dict[str, Any]]:  # noqa: N802 - Spark's name
+    def recent_progress(self) -> list[dict[str, Any]]:
         """The last commits, oldest first."""
         return list(self._supervisor.recent)
 
@@ -141,7 +176,7 @@ class Query:
         """The error that has ended the query, if there was one."""
         return None if self._thread.is_alive() else self._error
 
-    def awaitTermination(self, timeout: float | None = None) -> bool | None:  # noqa: N802 - Spark's name
+    def await_termination(self, timeout: float | None = None) -> bool | None:
         """Wait for the end, and raise the query's error; with a timeout in seconds, say if it has ended."""
         deadline = None if timeout is None else monotonic() + timeout
         # In short waits, so that an interrupt of the keyboard is heard at once.
@@ -154,7 +189,7 @@ class Query:
             raise self._error
         return None if timeout is None else True
 
-    def processAllAvailable(self, timeout: float | None = None) -> None:  # noqa: N802 - Spark's name
+    def process_all_available(self, timeout: float | None = None) -> None:
         """Wait until everything that the sources have now is published."""
         for companion in self._companions:
             companion.drain()
@@ -164,7 +199,7 @@ class Query:
         """End the query: after the epochs on their way (``finish``), or at once without them.
 
         Either way only whole epochs are published, and the query can be started again from its checkpoint. An
-        error that ended it earlier is raised by ``awaitTermination`` and not here.
+        error that ended it earlier is raised by ``await_termination`` and not here.
         """
         for companion in self._companions:
             companion.stop()
@@ -290,7 +325,7 @@ class Query:
         """Say that an input with an epoch column is complete before an epoch."""
         self._answer(self._supervisor.call(lambda session: session.advance(name, epoch)))
 
-    def checkpoint(self, timeout: float | None = None) -> int:
+    def snapshot(self, timeout: float | None = None) -> int:
         """Take a snapshot now of everything that was taken in, and return the epoch that is saved."""
         return self._save(None, timeout)
 
@@ -378,7 +413,7 @@ class Query:
             )
 
     def __repr__(self) -> str:
-        state = "active" if self.isActive else "ended"
+        state = "active" if self.is_active else "ended"
         return f"Query('{self.name}', {state}, epoch {self.epoch}, generation {self.generation})"
 
 

@@ -56,7 +56,7 @@ class Steered(Protocol):
         ...
 
     @property
-    def isActive(self) -> bool:  # noqa: N802 - Spark's name
+    def is_active(self) -> bool:
         """Whether it runs."""
         ...
 
@@ -175,7 +175,7 @@ class QuerySight:
             known, supervisor = self._known, self._supervisor
             return list(
                 query_samples(
-                    is_active=self._query.isActive,
+                    is_active=self._query.is_active,
                     published=supervisor.committed_epoch,
                     generation=supervisor.generation,
                     restarts=supervisor.restarts,
@@ -188,7 +188,7 @@ class QuerySight:
     @property
     def is_over(self) -> bool:
         """Whether the query has ended."""
-        return not self._query.isActive
+        return not self._query.is_active
 
     def act(self, what: str, given: str) -> str:
         """Stop the query, or take a savepoint, where that was allowed when the dashboard was opened."""
@@ -208,7 +208,7 @@ class QuerySight:
             self._query.stop()
 
     def _ask(self) -> None:
-        if self._asked is not None or not self._query.isActive:
+        if self._asked is not None or not self._query.is_active:
             return
         counts: Future[Counts] = Future()
 
@@ -263,7 +263,7 @@ class QuerySight:
     def _freshen(self) -> None:
         """Wait a moment for answers to a question that is asked from now on."""
         begun, deadline = time(), monotonic() + _FRESH_SECONDS_MAX
-        while self._query.isActive and monotonic() < deadline:
+        while self._query.is_active and monotonic() < deadline:
             with self._lock:
                 self._hear()
                 self._ask()
@@ -287,7 +287,7 @@ class QuerySight:
         self._told = now
         moment: Json = {
             "at": now,
-            "active": self._query.isActive,
+            "active": self._query.is_active,
             "phase": supervisor.phase,
             "error": None if error is None else str(error),
             "generation": supervisor.generation,

@@ -91,8 +91,8 @@ def sink_at(output: str | Sink) -> Sink:
         without = f", which has no {' and no '.join(lacking)}" if lacking else ", not an object of it"
         raise FlowError(
             f"output must be the path of a folder, or a sink; this one is {given}{without}. A sink is an "
-            f"object with the methods {', '.join(_SINK_METHODS)}, as ps.Sink says: ps.DeltaSink(path), or "
-            "one of your own."
+            f"object with the methods {', '.join(_SINK_METHODS)}, as ps.ports.Sink says: "
+            "ps.io.DeltaSink(path), or one of your own."
         )
     return output
 

@@ -27,7 +27,8 @@ are large and only grow, an object with the methods of ``Accumulator``. It works
 ...     def result(self, state):
 ...         return np.exp(state["logarithms"] / state["rows"])
 
-It is used like the others, ``stream.reduce("shop", typical=GeometricMean("price"))``. To see what it does:
+It is used like the others, ``stream.group_by("shop").agg(typical=GeometricMean("price"))``. To see what it
+does:
 
 >>> mean, state = GeometricMean("price"), {"logarithms": np.zeros(2), "rows": np.zeros(2, int)}
 >>> mean.update(state, np.array([0, 1, 0]), pa.array([2.0, 5.0, 8.0]))
@@ -46,6 +47,7 @@ from pointstamp.errors import FlowError
 from pointstamp.expressions.tree import Expression
 from pointstamp.keyed.table import Slots
 from pointstamp.reduce.accumulators import State
+from pointstamp.reduce.over import Windowed
 
 AggregateKind: TypeAlias = Literal[
     "count",
@@ -114,7 +116,7 @@ class Accumulator(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Aggregate:
+class Aggregate(Windowed):
     """A built-in aggregate of a column or an expression; ``count`` without one counts rows."""
 
     kind: AggregateKind
@@ -149,7 +151,7 @@ class Aggregate:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FunctionAggregate:
+class FunctionAggregate(Windowed):
     """A custom aggregate: what a function returns for all rows of a group."""
 
     function: Callable[[pa.RecordBatch], Any]
@@ -164,7 +166,7 @@ class FunctionAggregate:
 
 
 Aggregation: TypeAlias = Aggregate | FunctionAggregate | Accumulator
-"""What ``reduce`` takes: a built-in or custom aggregate."""
+"""What ``agg`` takes: a built-in or custom aggregate."""
 
 
 def check_where(who: str, where: object) -> None:

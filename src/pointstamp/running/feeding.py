@@ -296,7 +296,7 @@ def _epochs_in(who: str, value: Any) -> Iterable[Any]:  # noqa: ANN401
     if not isinstance(value, Iterable) or isinstance(value, str | bytes | Mapping):
         raise FlowError(
             f"{who} must be one table, or a list with the rows of each epoch, got {type(value).__name__}. "
-            "For files of a folder, use start_local() with ps.files(path)."
+            "For files of a folder, use start() with ps.io.files(path)."
         )
     return value
 

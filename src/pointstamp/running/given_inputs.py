@@ -1,8 +1,9 @@
 """Separate the inputs of a call from its options.
 
-Verbs such as ``run_local`` take inputs as keywords beside their own options. So an input may have the name of
-an option, ``workers`` or ``output``; it is given in the mapping, ``run_local({"workers": ...})``, where every
-name is an input. A user who forgets that is told so, in place of an error about something else.
+Inputs are a mapping by name, ``run({"orders": ...})``; a flow with one input takes its value itself,
+``run(orders)``; and verbs such as ``run`` take inputs as keywords beside their own options. An input may have
+the name of an option, ``workers`` or ``output``; it is then given in the mapping, where every name is that of
+an input. A user who forgets that is told so, in place of an error about something else.
 
 Invariant: every name in the result was given once.
 """
@@ -16,15 +17,21 @@ from pointstamp.flow.plan import NodeKind, Plan
 
 
 def given_inputs(
-    plan: Plan, verb: Callable[..., Any], inputs: Mapping[str, Any] | None, streams: Mapping[str, Any]
+    plan: Plan,
+    verb: Callable[..., Any],
+    inputs: Any,  # noqa: ANN401 - a mapping, or anything that holds rows
+    streams: Mapping[str, Any],
 ) -> dict[str, Any]:
     """All inputs by name; FlowError where one was given twice, or was taken for an option of the verb."""
     given = inputs if inputs is not None else {}
     if not isinstance(given, Mapping):
-        raise FlowError(
-            f"flow '{plan.name}': {verb.__name__}() takes inputs by name, got {type(inputs).__name__} "
-            f"without a name. Give a keyword or a mapping: {verb.__name__}({{'name': ...}})."
-        )
+        names = list(plan.named(NodeKind.INPUT))
+        if len(names) != 1:
+            raise FlowError(
+                f"flow '{plan.name}' has {len(names)} inputs, and {verb.__name__}() was given a "
+                f"{type(inputs).__name__} without a name. Give a mapping: {verb.__name__}({{'name': ...}})."
+            )
+        given = {names[0]: given}
     if twice := [name for name in streams if name in given]:
         raise FlowError(
             f"flow '{plan.name}': {verb.__name__}() got the input '{twice[0]}' twice, in the mapping and "

@@ -1,7 +1,7 @@
 """Run a flow in this process: n workers, stepped in turn, deterministic.
 
 ``LocalRun`` is the open form: input handles to send and advance, ``step`` and ``settle`` to let the workers
-work, results that come out as soon as their time is complete on every worker. It stands behind ``run_local``
+work, results that come out as soon as their time is complete on every worker. It stands behind ``run``
 and is what a notebook or a test drives by hand.
 """
 

@@ -1,7 +1,7 @@
 """A live display of a query: epochs published, rates, rounds of loops, what holds it back, and restarts.
 
     with QueryDisplay(query, facts=lambda: [("files", "12")]) as display:
-        while query.isActive and display.wait():
+        while query.is_active and display.wait():
             ...
 
 A thread of its own asks the query how far it is, because a query that is restarting answers late, and that is

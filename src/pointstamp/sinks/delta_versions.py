@@ -33,7 +33,7 @@ def delta_version(
 ) -> int:
     """The version of an output's Delta table that is the table after an epoch, with nothing later.
 
-        version = ps.delta_version(path, "cities", 5)
+        version = ps.io.delta_version(path, "cities", 5)
         spark.read.format("delta").option("versionAsOf", version).load(f"{path}/cities")
 
     FlowError if no commit ends with the epoch: several epochs can be one commit, and a log is cut after some

@@ -1,6 +1,6 @@
 """Read published output without Spark, while more is being published.
 
-``published_now`` says what there is, as the chain of manifests lists it; ``read_published`` reads it into
+``published_now`` says what there is, as the chain of manifests lists it; ``read_changes`` reads it into
 Arrow tables, and compares each file with its checksum. Both see one moment: all commits up to some commit,
 and none after it. All rows are read into memory; for more rows than that, use ``published_files`` or Spark.
 
@@ -88,7 +88,7 @@ def published_files(
 
 
 @overload
-def read_published(
+def read_changes(
     path: str | os.PathLike[str],
     output: None = None,
     *,
@@ -98,7 +98,7 @@ def read_published(
 
 
 @overload
-def read_published(
+def read_changes(
     path: str | os.PathLike[str],
     output: str,
     *,
@@ -107,7 +107,7 @@ def read_published(
 ) -> pa.Table: ...
 
 
-def read_published(
+def read_changes(
     path: str | os.PathLike[str],
     output: str | None = None,
     *,
@@ -137,7 +137,7 @@ def read_table(
     """The rows of an output that is a table: as they are now, or were after the epoch ``as_of``.
 
     This reads about as much as there is, and not the history: what changes add up to is worked out beside a
-    query, and by ``ps.compact``. All epochs that are published can be read.
+    query, and by ``ps.io.compact``. All epochs that are published can be read.
     """
 
     def read(storage: Storage, found: Published) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Write unreadable records to a folder: ``on_bad=ps.BadRecords(path)``.
+"""Write unreadable records to a folder: ``on_bad=ps.io.BadRecords(path)``.
 
 Each record is one object, named by its topic, partition and offset:
 

@@ -1,4 +1,4 @@
-"""The change feed of a Delta table as a source: ``delta_changes(path)``; needs ``deltalake``.
+"""The change feed of a Delta table as a source: ``delta(path)``; needs ``deltalake``.
 
 A Delta table with ``delta.enableChangeDataFeed`` says for each of its versions which rows were inserted,
 deleted and updated. So a version is a unit: it has a number, its changes never change, and it can be read
@@ -39,7 +39,7 @@ _LOOK_EVERY_SECONDS: Final = 1.0
 _checked: set[tuple[str, tuple[str, ...]]] = set()  # tables and columns that were looked at in this process
 
 
-def delta_changes(
+def delta(
     path: str | Path,
     *,
     starting_version: int | None = None,
@@ -58,20 +58,20 @@ def delta_changes(
     - ``storage_options``: what deltalake needs to know to open the path.
     - ``moved_from``: the path of before, if the same table lies at ``path`` now.
 
-    ``flow.input("people", "id long, _change_type string").running(operation="_change_type")`` is the table
+    ``flow.table("people", "id long, _change_type string", operation="_change_type")`` is the table
     again.
 
-    >>> delta_changes("/data/people").describe()
+    >>> delta("/data/people").describe()
     "changes of the Delta table '/data/people'"
     """
     if starting_version is not None and starting_version < 0:
         raise FlowError(
-            f"delta_changes {redact(path)!r}: starting_version must be 0 or more, got {starting_version}. "
+            f"delta {redact(path)!r}: starting_version must be 0 or more, got {starting_version}. "
             "Give a version of the table."
         )
     if versions_per_tick is not None and versions_per_tick < 1:
         raise FlowError(
-            f"delta_changes {redact(path)!r}: versions_per_tick must be at least 1, got "
+            f"delta {redact(path)!r}: versions_per_tick must be at least 1, got "
             f"{versions_per_tick}. Give a larger number, or None for all available versions."
         )
     # Workers may run in another folder than the driver, so a local path is made absolute here.
@@ -87,7 +87,7 @@ def delta_changes(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DeltaChanges(SourceBase, RedactedRepr):
-    """A source of the changes of one Delta table; made by ``delta_changes``."""
+    """A source of the changes of one Delta table; made by ``delta``."""
 
     path: str
     starting_version: int | None

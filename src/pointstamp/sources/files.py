@@ -110,8 +110,8 @@ def files(
     - ``delimiter``, ``quote``, ``header``: of CSV. Default: a comma (a tab for ``.tsv``), double quotes, and
       a header line. With ``header=False`` the fields of a line are the declared columns, in their order.
     - ``on_bad``: what becomes of rows of CSV and JSON that cannot be read: an ``"error"``, the default;
-      ``"drop"``, counted in a warning and in ``query.lastProgress["rowsSkipped"]``; or ``"keep"``, with nulls
-      and the reason in a column.
+      ``"drop"``, counted in a warning and in ``query.last_progress["rowsSkipped"]``; or ``"keep"``, with
+      nulls and the reason in a column.
     - ``columns``: columns for what else is known of a row, by name: ``{"why": "error", "name": "file"}``.
     - ``line_bytes_max``: the longest line of CSV or JSON that is read. Default: 64 MiB.
     - ``storage_options``: what fsspec needs to know to open the path.

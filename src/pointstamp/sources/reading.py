@@ -255,7 +255,7 @@ def _corrupt(who: str, format_name: str, error: Exception, options: FileOptions)
     guessed = "" if options.format else " If it has another format, set format=."
     return SourceError(
         f"{who}: it cannot be read as {format_name}: {_line(error)}. Files must appear whole: write "
-        f"elsewhere, then rename.{guessed} To skip this file, name it in ps.files(..., skip=[...])."
+        f"elsewhere, then rename.{guessed} To skip this file, name it in ps.io.files(..., skip=[...])."
     )
 
 
@@ -580,7 +580,7 @@ def _check_lines(block: _Block, line_bytes_max: int, who: str) -> None:
 def _long_line(who: str, where: str, line_bytes_max: int) -> SourceError:
     return SourceError(
         f"{who}, {where}: it is longer than line_bytes_max={line_bytes_max:,} bytes. Set a greater "
-        "line_bytes_max= on ps.files, or write shorter lines."
+        "line_bytes_max= on ps.io.files, or write shorter lines."
     )
 
 

@@ -180,8 +180,8 @@ def _checked_streams(streams: Mapping[str, Any], *, begins_with_savepoint: bool)
     for name, each in streams.items():
         if not _is_frame(each) and not hasattr(each, "watch"):
             raise FlowError(
-                f"input '{name}' must be a DataFrame, streaming or not, or a source such as ps.files(path), "
-                f"not {_kind(each)}."
+                f"input '{name}' must be a DataFrame, streaming or not, or a source such as "
+                f"ps.io.files(path), not {_kind(each)}."
             )
     check_sources({name: each for name, each in streams.items() if not _is_frame(each)})
     streaming = [name for name, each in streams.items() if _is_frame(each) and each.isStreaming]
@@ -189,7 +189,7 @@ def _checked_streams(streams: Mapping[str, Any], *, begins_with_savepoint: bool)
         raise FlowError(
             f"input '{streaming[0]}' is a streaming DataFrame, and a savepoint does not hold its offsets. A "
             "query can begin with a savepoint only where the workers read the inputs themselves, as with "
-            "ps.files."
+            "ps.io.files."
         )
     return streaming
 
@@ -228,7 +228,7 @@ def run_to_end(
         in_driver=in_driver,
     )
     try:
-        query.awaitTermination()
+        query.await_termination()
     finally:
         query.stop(finish=False)
     return read(spark, folder)
@@ -310,7 +310,7 @@ def check_frames(plan: Plan, frames: Mapping[str, Any]) -> None:
         if not _is_frame(each):
             raise FlowError(
                 f"flow '{plan.name}', input '{name}': run() on Spark needs a DataFrame of Spark, not "
-                f"{_kind(each)}. Make one with spark.createDataFrame(), or use run_local()."
+                f"{_kind(each)}. Make one with spark.createDataFrame(), or use run()."
             )
         if each.isStreaming:
             raise FlowError(

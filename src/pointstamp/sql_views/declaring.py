@@ -20,7 +20,7 @@ from sqlglot import exp
 from pointstamp.dataflow import Dataflow
 from pointstamp.dataflow.stream import Stream
 from pointstamp.dataflow.table import Table
-from pointstamp.flow.event_epochs import event_time
+from pointstamp.flow.event_epochs import by_event_time
 from pointstamp.rows.late import LatePolicy
 from pointstamp.sql_views.literals import interval_length
 from pointstamp.sql_views.refusing import refused
@@ -43,9 +43,9 @@ class LatenessPromise:
     def stream(self, flow: Dataflow, name: str, schema: str | pa.Schema) -> Stream:
         """The rows of an input that are in time."""
         if self.every is None:
-            return flow.input(name, schema).event_time(self.at, lateness=self.lateness, late=self.late)
-        epochs = event_time(self.at, every=self.every, lateness=self.lateness)
-        return flow.input(name, schema, epoch=epochs, late=self.late)
+            return flow.stream_input(name, schema).with_watermark(self.at, self.lateness, late=self.late)
+        epochs = by_event_time(self.at, every=self.every, lateness=self.lateness)
+        return flow.stream_input(name, schema, epochs=epochs, late=self.late)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +74,11 @@ def input_table(flow: Dataflow, declared: InputDeclaration) -> Table:
             late="output" if promise is None else promise.late,
         )
     if promise is None:
-        stream = flow.input(declared.name, declared.schema)
+        stream = flow.stream_input(declared.name, declared.schema)
     else:
         stream = promise.stream(flow, declared.name, declared.schema)
     is_trusted = None if "trusted" not in more else more["trusted"].lower() == "true"
-    return stream.running(weight=more.get("weight"), operation=more.get("operation"), trusted=is_trusted)
+    return stream.to_table(weight=more.get("weight"), operation=more.get("operation"), trusted=is_trusted)
 
 
 def declaration(node: exp.Create) -> InputDeclaration:

@@ -67,7 +67,7 @@ class RowsBeside:
             for n, value in enumerate(asked.values)
         }
         nothing = [lit(None).cast(kind).alias(name) for name, kind in added.items()]
-        whole = self.table.select(*own, *nothing, lit(0).cast("int").alias(_MARK), name="rows")
+        whole = self.table.select(*own, *nothing, lit(0).cast("int").alias(_MARK)).named("rows")
         for number, asked in self._asked.values():
             values = {self._column(number, n): value for n, value in enumerate(asked.values)}
             distinct = self._distinct(asked, values)
@@ -87,7 +87,7 @@ class RowsBeside:
         # A value is computed only for rows that take part, so that it can fail for no others.
         rows = self.table.filter(present if asked.where is None else asked.where & present)
         named = [each.alias(name) for name, each in values.items()]
-        return rows.select(*dict.fromkeys(self.keys), *named, name="distinct values").distinct()
+        return rows.select(*dict.fromkeys(self.keys), *named).named("distinct values").distinct()
 
     def _column(self, number: int, position: int) -> str:
         return f"{self.prefix}.distinct{number}.{position}"

@@ -44,8 +44,8 @@ class TimeCondition:
         self.check_promised(table)
         with placed(self.node):
             if not self.is_over:
-                return table.keep_until(value)
-            if not table.only_appends:
+                return table.retain_until(value)
+            if not table.is_append_only:
                 raise refused(
                     self.node,
                     "rows that come when their time is over must not be taken back, and those of this "
@@ -78,7 +78,7 @@ class TimeCondition:
                 "what this condition waits for is made of rows that would be kept for ever",
                 f"Let them go before, with a condition such as {_KEEPS}, or write it in HAVING.",
             ) from error
-        return table.final(value).running(name="over")
+        return table.emit_on_close(value).to_table().named("over")
 
 
 def is_now(node: exp.Expr) -> bool:

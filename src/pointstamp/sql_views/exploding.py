@@ -61,7 +61,7 @@ def _exploded(
     at, position = f"{unique}.{names[-1]}", f"{unique}.{names[0]}" if is_posed else None
     with placed(call):
         values = Translator(relation.scope, catalog.parameters)(call.expressions[0])
-        wide = relation.table.select(*relation.table.schema.names, values.alias(at), name="list")
+        wide = relation.table.select(*relation.table.schema.names, values.alias(at)).named("list")
         made = wide.explode(at, outer=is_outer, position=position)
     added = [ScopeName(table, names[-1], at)]
     if position is not None:

@@ -45,7 +45,7 @@ def views(
 
     Example:
         flow = ps.views(spark, {"totals": "select city, sum(price) as total from orders group by city"})
-        flow.run_local({"orders": [epoch0, epoch1]})["totals"]
+        flow.run({"orders": [epoch0, epoch1]})["totals"]
 
     """
     from pointstamp.spark.catalyst.views import logical_views  # pyspark is loaded by those who use it

@@ -89,7 +89,7 @@ def grouped(
                 of_rows.append(name)
     table = beside.made()
     wanted = {name: beside.of_rows(each) if name in of_rows else each for name, each in wanted.items()}
-    made = table.reduce(*dict.fromkeys(names), aggregates=wanted) if wanted else _distinct(table, names)
+    made = table.group_by(*dict.fromkeys(names)).agg(wanted) if wanted else _distinct(table, names)
     return GroupedRows(made, [col(name) for name in names], answers, counts)
 
 
@@ -100,7 +100,7 @@ def _said(asked: Aggregate | DistinctValues) -> str:
 
 
 def _distinct(table: Table, names: list[str]) -> Table:
-    return table.select(*dict.fromkeys(names), name="groups").distinct()
+    return table.select(*dict.fromkeys(names)).named("groups").distinct()
 
 
 def _with_keys(table: Table, keys: Sequence[Expression], prefix: str) -> tuple[Table, list[str]]:
@@ -113,7 +113,7 @@ def _with_keys(table: Table, keys: Sequence[Expression], prefix: str) -> tuple[T
             known[str(key)] = f"{prefix}.key{number}"
             added.append(key.alias(known[str(key)]))
         names.append(known[str(key)])
-    return (table.select(*table.schema.names, *added, name="keys") if added else table), names
+    return (table.select(*table.schema.names, *added).named("keys") if added else table), names
 
 
 def aggregate_of(node: exp.Expr, translate: Translator) -> Aggregate | DistinctValues:

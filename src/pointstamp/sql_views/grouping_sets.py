@@ -145,7 +145,7 @@ def grouping_sets(
             _grouping(each, own, known, len(keys), translate).alias(f"{prefix}.mark{number}")
             for number, each in enumerate(asked)
         ]
-        tables.append(made.table.select(*columns, *answers, *marks, name="grouping set"))
+        tables.append(made.table.select(*columns, *answers, *marks).named("grouping set"))
     assert made is not None
     whole = tables[0]
     for other in tables[1:]:

@@ -47,7 +47,7 @@ def limited(
     made = table.select(*columns, *added)
     if is_distinct:
         made = made.distinct()
-    return _first(made, node, by or list(wanted)).select(*wanted, name="first rows")
+    return _first(made, node, by or list(wanted)).select(*wanted).named("first rows")
 
 
 def _first(table: Table, node: exp.Expr, by: list[str]) -> Table:
@@ -59,7 +59,7 @@ def _first(table: Table, node: exp.Expr, by: list[str]) -> Table:
         if not skipped:
             return table
         with placed(offset or node):
-            return table.with_order(by=by, functions={_PLACE: row_number()}).filter(col(_PLACE) > skipped)
+            return table.with_columns({_PLACE: row_number().over(order_by=by)}).filter(col(_PLACE) > skipped)
     if not isinstance(limit, exp.Limit):
         raise refused(limit, "FETCH is not supported", "Write LIMIT.")
     count = constant_int(limit.expression, "LIMIT")

@@ -188,8 +188,8 @@ def _called(member: _Member, node: exp.Expr, found: Relation) -> Table:
     if len({each.lower() for each in given}) < len(given):
         raise refused(node, f"two columns of '{member.name}' have one name", "Give one another name with AS.")
     return found.table.select(
-        *(col(each.at).alias(new) for each, new in zip(found.names, given, strict=True)), name="start"
-    )
+        *(col(each.at).alias(new) for each, new in zip(found.names, given, strict=True))
+    ).named("start")
 
 
 def _find_types(members: Sequence[_Member]) -> None:
@@ -222,7 +222,7 @@ def _schema_of_step(
     """Compile a step in a flow of its own, to see which columns it makes."""
     flow = Dataflow("types of a recursion")
     schemas = {name: each.schema for name, each in member.others.items()} | dict(known)
-    tables = {name: flow.input(f"table {name}", schema).running() for name, schema in schemas.items()}
+    tables = {name: flow.table(f"table {name}", schema) for name, schema in schemas.items()}
     catalog = _catalog(member).in_loop(tables, *names)
     found = catalog.compiler.query(step.copy(), catalog)
     check_typed(step, found)

@@ -16,7 +16,7 @@ from pointstamp.errors import FlowError
 def checked(table: Table, count: str, place: str) -> Table:
     """The same table, in which no row has a count above 1; FlowError, at run time, says where one has."""
     whole = consolidated(table, "one row each")
-    return whole.map_batches(partial(_check, count, place), name="at most one row")
+    return whole.map_batches(partial(_check, count, place)).named("at most one row")
 
 
 def _check(count: str, place: str, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -41,7 +41,7 @@ def inner(
     found = mine.join(theirs, on, where=where)
     kept = [each for each in found.schema.names if not each.startswith("__left")]
     if len(kept) < len(found.schema.names):
-        found = found.select(*kept, name="without keys")
+        found = found.select(*kept).named("without keys")
     names = (*left.names, *(replace(each, at=merged.get(each.at, each.at)) for each in right.names))
     return Relation(found, names, left.is_single and right.is_single), merged
 
@@ -60,11 +60,11 @@ def joined(
             mine, own = _with_key(mine, one, f"__left{number}")
         theirs, on[own] = _with_key(theirs, other, f"__right{number}")
     if how in ("semi", "anti") and where is None:
-        theirs = theirs.select(*on.values(), name="keys")
+        theirs = theirs.select(*on.values()).named("keys")
     found = mine.join(theirs, on, how=how, where=where)
     kept = [each for each in found.schema.names if not each.startswith(("__left", "__right"))]
     if len(kept) < len(found.schema.names):
-        found = found.select(*kept, name="without keys")
+        found = found.select(*kept).named("without keys")
     names = left.names if how in ("semi", "anti") else (*left.names, *right.names)
     return Relation(found, names)
 
@@ -90,7 +90,7 @@ def merged_names(left: Relation, right: Relation, columns: Sequence[str], how: H
         if how == "full":
             at = f"__using.{mine.at}"
             both = coalesce(mine.at, theirs.at).alias(at)
-            table = table.select(*table.schema.names, both, name="using")
+            table = table.select(*table.schema.names, both).named("using")
         added.append(ScopeName(None, mine.column, at))
     lowered = [each.lower() for each in columns]
     for each in left.names if how in ("semi", "anti") else (*left.names, *right.names):
@@ -100,7 +100,7 @@ def merged_names(left: Relation, right: Relation, columns: Sequence[str], how: H
 
 def _with_key(table: Table, key: Expression, name: str) -> tuple[Table, str]:
     """A table with a column to join by."""
-    return table.select(*table.schema.names, key.alias(name), name="with key"), name
+    return table.select(*table.schema.names, key.alias(name)).named("with key"), name
 
 
 def _is_plain(key: Expression, side: Relation) -> bool:

@@ -32,7 +32,7 @@ def by_equalities(relation: Relation, begun: Begun) -> Begun:
     spoken_of = dict.fromkeys(name for each in asked for name in columns_of(each) if name in schema.names)
     prefix = begun.catalog.unique("around")
     names = {name: f"{prefix}.{name}" for name in spoken_of}
-    around = relation.table.select(*(col(name).alias(to) for name, to in names.items()), name="around")
+    around = relation.table.select(*(col(name).alias(to) for name, to in names.items())).named("around")
     keys = [(replaced(mine, names), theirs) for mine, theirs in begun.keys]
     where = all_of(replaced(each, names) for each in begun.pairs)
     pairs, _ = inner(Relation(around.distinct(), ()), begun.relation, keys, where)

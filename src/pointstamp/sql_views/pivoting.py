@@ -33,7 +33,9 @@ def pivoted(node: exp.Pivot, relation: Relation, catalog: Catalog) -> Relation:
     query = exp.Select(expressions=columns).from_(exp.to_table(f"`{name}`", dialect="spark"), copy=False)
     if keys:
         query.set("group", exp.Group(expressions=[each.copy() for each in keys]))
-    table = relation.table.select(*(col(each.at).alias(each.column) for each in relation.names), name="pivot")
+    table = relation.table.select(*(col(each.at).alias(each.column) for each in relation.names)).named(
+        "pivot"
+    )
     return catalog.compiler.query(query, catalog.with_table(name, table))
 
 

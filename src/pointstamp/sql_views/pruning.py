@@ -65,7 +65,7 @@ def pruned(relation: Relation, wanted: Names | None, conditions: Iterable[Expres
     columns = columns or relation.table.schema.names[:1]  # a row has a column, if only to be counted
     if len(columns) == len(relation.table.schema.names):
         return relation
-    return relation.with_table(relation.table.select(*columns, name="columns"))
+    return relation.with_table(relation.table.select(*columns).named("columns"))
 
 
 def _is_star(node: exp.Expr) -> bool:

@@ -1,6 +1,6 @@
 """Functions over windows of rows: OVER (PARTITION BY ... ORDER BY ...).
 
-What stands in one order of a table is one operator (``Table.with_order``), so that copies of a row have the
+What stands in one order of a table is one operator (``Table.over``), so that copies of a row have the
 same places for all functions. A frame is what SQL says: rows from so many before to so many behind (ROWS), up
 to the last that is equal to this one in the order (RANGE, SQL's default), the whole partition, or the rows
 whose value in the order is so near (RANGE by a distance, ``distances``).
@@ -126,7 +126,12 @@ def _with_functions(
         with placed(node):
             functions[names[words]] = _order_function(node, order, translator)
     with placed(same[0][1]):
-        return table.with_order(*order.keys, by=by, functions=functions)
+        return table.with_columns(
+            {
+                each: function.over(partition_by=order.keys, order_by=by)
+                for each, function in functions.items()
+            }
+        )
 
 
 def _limit(select: exp.Select, found: list[exp.Window], conditions: Sequence[exp.Expr]) -> int | None:
@@ -184,7 +189,7 @@ def _ordered(
         columns.append(f"{prefix}.order{number}")
         added.append(translator(each.this).alias(columns[-1]))
         by.append(columns[-1] + in_words(each))
-    wide = table.select(*table.schema.names, *added, name="window") if added else table
+    wide = table.select(*table.schema.names, *added).named("window") if added else table
     return wide, WindowOrder(tuple(keys), tuple(columns), tuple(by))
 
 
@@ -228,7 +233,7 @@ def _of_place(function: str, call: exp.Expr, arguments: list[Expression]) -> Ord
 
 
 def _frame(node: exp.Window, order: WindowOrder, translator: Translator) -> RowFrame | None:
-    """Which rows a function sees; None for those up to this one, as ``with_order`` has them anyway."""
+    """Which rows a function sees; None for those up to this one, as ``over`` has them anyway."""
     spec = node.args.get("spec")
     if spec is None:
         return _UP_TO_EQUALS if order.by else _WHOLE

@@ -52,8 +52,8 @@ def recursive(common: exp.CTE, names: list[str], catalog: Catalog) -> Table:
                 common, f"'{name}' has {len(initial.schema)} columns, and {len(names)} names are given"
             )
         initial = initial.select(
-            *(col(old).alias(new) for old, new in zip(initial.schema.names, names, strict=True)), name="start"
-        )
+            *(col(old).alias(new) for old, new in zip(initial.schema.names, names, strict=True))
+        ).named("start")
     initial = nullable(initial)
     if is_set:
         initial = initial.distinct()
@@ -114,8 +114,7 @@ def like_start(step: exp.Expr, made: Table, start: Table) -> Table:
             col(own).cast(field.type).alias(field.name)
             for own, field in zip(made.schema.names, start.schema, strict=True)
         ),
-        name="step",
-    )
+    ).named("step")
 
 
 def nullable(table: Table) -> Table:

@@ -163,7 +163,7 @@ class Relation:
             if wanted is None or each.column.lower() in wanted:
                 columns_at.append(col(each.at).alias(names[-1].at))
         columns_at = columns_at or [col(self.names[0].at).alias(names[0].at)]
-        table = self.table.select(*columns_at, name=f"as {unique}")
+        table = self.table.select(*columns_at).named(f"as {unique}")
         return Relation(table, tuple(names), self.is_single)
 
 

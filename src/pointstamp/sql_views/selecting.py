@@ -133,7 +133,7 @@ class _Select:
         )
         if qualify is not None:
             condition = translator(conditions[-1])
-            self.relation = self.relation.with_table(self.relation.table.filter(condition, name="qualify"))
+            self.relation = self.relation.with_table(self.relation.table.filter(condition).named("qualify"))
         return self._selected(translator, ordered, is_single=is_single)
 
     def _grouped(
@@ -192,7 +192,7 @@ class _Select:
                     "Write having window.end <= now(), or add the time to GROUP BY.",
                 )
             with placed(each.node):
-                self.relation = self.relation.with_table(self.relation.table.keep_until(value))
+                self.relation = self.relation.with_table(self.relation.table.retain_until(value))
 
     def _having(self, condition: exp.Expr, translator: Translator, timed: list[TimeCondition]) -> Translator:
         over = [each.node for each in timed]
@@ -201,7 +201,7 @@ class _Select:
                 continue
             self.relation, translator = with_answers(self.relation, [part], translator, self.catalog)
             with placed(part):
-                table = self.relation.table.filter(translator(part), name="having")
+                table = self.relation.table.filter(translator(part)).named("having")
             self.relation = self.relation.with_table(table)
         for each in timed:
             if each.is_over:

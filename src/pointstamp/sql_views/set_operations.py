@@ -37,7 +37,7 @@ def combined(node: exp.SetOperation, catalog: Catalog) -> Relation:
             return Relation(made.distinct() if is_distinct else made, names)
         if not is_distinct:
             return Relation(_with_copies(one, other, is_except=isinstance(node, exp.Except)), names)
-        made = one.minus(other) if isinstance(node, exp.Except) else one.intersect(other)
+        made = one.except_(other) if isinstance(node, exp.Except) else one.intersect(other)
         return Relation(made, names)
 
 
@@ -46,12 +46,14 @@ def _with_copies(one: Table, other: Table, *, is_except: bool) -> Table:
     rows = one.schema
     mine = one.select(*rows.names, lit(1).cast("long").alias(_MINE), lit(0).cast("long").alias(_THEIRS))
     theirs = other.select(*rows.names, lit(0).cast("long").alias(_MINE), lit(1).cast("long").alias(_THEIRS))
-    counted = mine.union(theirs).reduce(
-        *rows.names, aggregates={_MINE: Aggregate("sum", _MINE), _THEIRS: Aggregate("sum", _THEIRS)}
+    counted = (
+        mine.union(theirs)
+        .group_by(*rows.names)
+        .agg({_MINE: Aggregate("sum", _MINE), _THEIRS: Aggregate("sum", _THEIRS)})
     )
     times = col(_MINE) - col(_THEIRS) if is_except else functions.least(_MINE, _THEIRS)
     found = counted.select(*rows.names, times.alias(_MINE)).filter(col(_MINE) > 0)
-    return found.map_batches(_repeated, rows, name="copies")
+    return found.map_batches(_repeated, rows).named("copies")
 
 
 def _repeated(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -79,7 +81,7 @@ def alike(node: exp.Expr, queries: Sequence[Relation]) -> list[Table]:
         kind = common_of_all(kinds, f"column '{name.column}'") if kinds else pa.bool_()
         columns.append([_as_type(each, position, kind).alias(name.at) for each in queries])
     return [
-        each.table.select(*(column[number] for column in columns), name="alike")
+        each.table.select(*(column[number] for column in columns)).named("alike")
         for number, each in enumerate(queries)
     ]
 

@@ -47,7 +47,7 @@ def _only_value(
     value = catalog.unique("value")
     rows = f"{value} rows"
     aggregates = {value: Aggregate("min", made.names[0].at), rows: Aggregate("count")}
-    one = made.table.reduce(aggregates=aggregates)
+    one = made.table.agg(aggregates)
     beside = crossed(relation, Relation(one, (), is_single=True))
     return beside.with_table(checked(beside.table, rows, place(node))), col(value)
 
@@ -78,10 +78,10 @@ def _only_value_by_key(
     rows, keys = f"{value} rows", [f"{value} {number}" for number in range(len(begun.keys))]
     translate = Translator(begun.relation.scope, begun.catalog.parameters)
     columns = [theirs.alias(name) for (_, theirs), name in zip(begun.keys, keys, strict=True)]
-    table = begun.relation.table.select(*columns, translate(wanted).alias(value), name="values")
+    table = begun.relation.table.select(*columns, translate(wanted).alias(value)).named("values")
     if begun.node.args.get("distinct") is not None:
         table = table.distinct()
-    one = table.reduce(*keys, aggregates={f"{value} of": Aggregate("min", value), rows: Aggregate("count")})
+    one = table.group_by(*keys).agg({f"{value} of": Aggregate("min", value), rows: Aggregate("count")})
     pairs = [(mine, col(name)) for (mine, _), name in zip(begun.keys, keys, strict=True)]
     beside = joined(relation, Relation(one, ()), pairs, "left", None)
     return beside.with_table(checked(beside.table, rows, place(node))), col(f"{value} of")

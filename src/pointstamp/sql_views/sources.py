@@ -57,7 +57,7 @@ def values(node: exp.Values, catalog: Catalog) -> Relation:
     if len(known) == len(names):
         return relation_of(catalog.rows(node, batch.drop_columns([_ROW])), is_single=len(rows) == 1)
     wanted = {name: col(name) if name in known else column for name, column in zip(names, made, strict=True)}
-    table = catalog.rows(node, batch).select(**wanted, name="values in the time zone")
+    table = catalog.rows(node, batch).select(**wanted).named("values in the time zone")
     return relation_of(table, is_single=len(rows) == 1)
 
 

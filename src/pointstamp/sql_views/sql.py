@@ -32,7 +32,7 @@ def sql(
 
         flow = ps.sql("select city, sum(price) as total from orders group by city",
                       orders="city string, price long")
-        flow.run_local(orders=[...])["result"]
+        flow.run(orders=[...])["result"]
 
     What cannot be kept up to date is refused here, before anything runs, with its line and column.
     """

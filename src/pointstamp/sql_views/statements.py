@@ -128,7 +128,7 @@ class ViewsFlow:
 
     def add_input(self, name: str, schema: str | pa.Schema, *, is_single: bool = False) -> None:
         """A table to which rows are added."""
-        table = self.flow.input(name, schema).running()
+        table = self.flow.table(name, schema)
         self._catalog = self._catalog.with_table(name, table, is_single=is_single)
 
     def add(self, statement: exp.Expr) -> None:

@@ -56,7 +56,7 @@ def filtered(relation: Relation, condition: exp.Expr, catalog: Catalog) -> Relat
             return _is_in(relation, inner, catalog, is_negated=is_negated)
         translator = Translator(relation.scope, catalog.parameters)
         made, translator = with_answers(relation, [condition], translator, catalog)
-        kept = made.table.filter(translator(condition)).select(*relation.table.schema.names, name="rows")
+        kept = made.table.filter(translator(condition)).select(*relation.table.schema.names).named("rows")
         return relation.with_table(kept)
 
 
@@ -96,7 +96,7 @@ def _exists(relation: Relation, node: exp.Exists, catalog: Catalog, *, is_negate
     if not asked.keys:
         made, mark = _marked(relation, asked, catalog)
         kept = made.table.filter(~mark if is_negated else mark)
-        return relation.with_table(kept.select(*relation.table.schema.names, name="rows"))
+        return relation.with_table(kept.select(*relation.table.schema.names).named("rows"))
     how: How = "anti" if is_negated else "semi"
     return joined(relation, asked.relation, asked.keys, how, all_of(asked.pairs))
 
@@ -114,7 +114,7 @@ def _is_in(relation: Relation, node: exp.In, catalog: Catalog, *, is_negated: bo
         )
     others = joined(relation, asked.relation, [*asked.values, *asked.keys], "anti", None)
     made, known = _with_counts(others, asked, catalog)
-    kept = made.table.filter(known.is_false).select(*relation.table.schema.names, name="rows")
+    kept = made.table.filter(known.is_false).select(*relation.table.schema.names).named("rows")
     return relation.with_table(kept)
 
 
@@ -125,7 +125,7 @@ def _marked(relation: Relation, asked: Asked, catalog: Catalog) -> tuple[Relatio
         raise _refused_pairs(asked)
     mark = catalog.unique("is there")
     if not asked.keys:
-        counted = asked.relation.table.reduce(aggregates={mark: count()})
+        counted = asked.relation.table.agg({mark: count()})
         made = crossed(relation, Relation(counted, (), is_single=True))
         is_there = col(mark) > 0
     else:
@@ -166,10 +166,12 @@ def _mark_of_in(relation: Relation, asked: "AskedValues", catalog: Catalog) -> t
 def _with_mark(relation: Relation, other: Relation, keys: list[KeyPair], mark: str) -> Relation:
     """A left join with the distinct keys of a subquery, which have a column that is true."""
     names = [f"{mark} {number}" for number in range(len(keys))]
-    distinct = other.table.select(
-        *(theirs.alias(name) for (_, theirs), name in zip(keys, names, strict=True)), name="keys"
-    ).distinct()
-    marked = distinct.select(*names, lit(True).alias(mark), name="mark")
+    distinct = (
+        other.table.select(*(theirs.alias(name) for (_, theirs), name in zip(keys, names, strict=True)))
+        .named("keys")
+        .distinct()
+    )
+    marked = distinct.select(*names, lit(True).alias(mark)).named("mark")
     pairs = [(mine, col(name)) for (mine, _), name in zip(keys, names, strict=True)]
     return joined(relation, Relation(marked, ()), pairs, "left", None)
 
@@ -202,16 +204,15 @@ def _with_counts(relation: Relation, asked: AskedValues, catalog: Catalog) -> tu
     nulls = f"{of} null"
     counts = {of: count(), nulls: count(where=theirs.is_null())}
     if not asked.keys:
-        counted = asked.relation.table.reduce(aggregates=counts)
+        counted = asked.relation.table.agg(counts)
         made = crossed(relation, Relation(counted, (), is_single=True))
         return made, KnownOfIn((col(of) == 0) | (mine.is_not_null() & (col(nulls) == 0)))
     names = [f"{of} {number}" for number in range(len(asked.keys))]
     keyed = asked.relation.table.select(
         *asked.relation.table.schema.names,
         *(theirs.alias(name) for (_, theirs), name in zip(asked.keys, names, strict=True)),
-        name="keys",
-    )
-    counted = keyed.reduce(*names, aggregates=counts)
+    ).named("keys")
+    counted = keyed.group_by(*names).agg(counts)
     pairs = [(outer, col(name)) for (outer, _), name in zip(asked.keys, names, strict=True)]
     made = joined(relation, Relation(counted, ()), pairs, "left", None)
     return made, KnownOfIn(col(of).is_null() | (mine.is_not_null() & (col(nulls) == 0)))

@@ -60,8 +60,8 @@ def _in_windows(
     if not 2 <= len(arguments) <= (4 if kind == "window" else 2):
         raise refused(node, f"{kind} takes a time and a length", f"Write {kind}(at, '10 minutes').")
     at, start, end = f"{unique}.at", f"{unique}.start", f"{unique}.end"
-    wide = relation.table.select(
-        *relation.table.schema.names, translator(arguments[0]).alias(at), name="event time"
+    wide = relation.table.select(*relation.table.schema.names, translator(arguments[0]).alias(at)).named(
+        "event time"
     )
     lengths = [_length(each) for each in arguments[1:]]
     if kind == "window":
@@ -71,9 +71,9 @@ def _in_windows(
     else:
         keys = {f"{unique}.key{n}": translator(each) for n, each in enumerate(others)}
         keyed = wide.select(*wide.schema.names, *(each.alias(name) for name, each in keys.items()))
-        made = keyed.sessions(*keys, at=at, gap=lengths[0], start=start, end=end, while_open=while_open)
+        made = keyed.session_window(*keys, at=at, gap=lengths[0], start=start, end=end, while_open=while_open)
     kept = [col(each) for each in (*relation.table.schema.names, start, end)]
-    return relation.with_table(made.select(*kept, name="in windows"))
+    return relation.with_table(made.select(*kept).named("in windows"))
 
 
 def _length(node: exp.Expr) -> str | int:

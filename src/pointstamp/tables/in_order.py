@@ -1,4 +1,4 @@
-"""Functions of a row and its place among the rows of its key, in an order: what ``with_order`` takes.
+"""Functions of a row and its place among the rows of its key, in an order: what ``over`` takes.
 
 They are SQL's window functions, with PySpark's names: ``ps.lag("price")``, ``ps.row_number()``. The order is
 total, because what ``by`` leaves open is decided by all columns; so a running sum is that of the rows up to
@@ -11,6 +11,8 @@ from typing import Final, Literal, TypeAlias
 
 from pointstamp.errors import FlowError
 from pointstamp.expressions.tree import Expression, Value
+from pointstamp.reduce.aggregate import Aggregate
+from pointstamp.reduce.over import Windowed, WindowExpression
 
 OrderKind: TypeAlias = Literal[
     "row_number",
@@ -45,7 +47,7 @@ class RowFrame:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OrderFunction:
+class OrderFunction(Windowed):
     """A function of a row's place among the rows of its key; made by ``ps.lag`` and the like."""
 
     kind: OrderKind
@@ -113,26 +115,34 @@ def last_value(column: str | Expression) -> OrderFunction:
     return OrderFunction("last_value", column)
 
 
-def running_count(column: str | Expression | None = None) -> OrderFunction:
-    """How many rows there are up to this one, or how many values of a column that are not null."""
-    return OrderFunction("running_count", column)
+_RUNNING: Final[dict[str, OrderKind]] = {
+    "count": "running_count",
+    "sum": "running_sum",
+    "mean": "running_mean",
+    "min": "running_min",
+    "max": "running_max",
+}
 
 
-def running_sum(column: str | Expression) -> OrderFunction:
-    """The sum of the values up to this row, added one after the other; null before the first value."""
-    return OrderFunction("running_sum", column)
-
-
-def running_mean(column: str | Expression) -> OrderFunction:
-    """The mean of the values up to this row, as a double; null before the first value."""
-    return OrderFunction("running_mean", column)
-
-
-def running_min(column: str | Expression) -> OrderFunction:
-    """The least of the values up to this row; null before the first value."""
-    return OrderFunction("running_min", column)
-
-
-def running_max(column: str | Expression) -> OrderFunction:
-    """The greatest of the values up to this row; null before the first value."""
-    return OrderFunction("running_max", column)
+def placed(who: str, column: str, window: WindowExpression) -> OrderFunction:
+    """Return the function of a row's place that a window expression says; FlowError where there is none."""
+    function = window.function
+    if isinstance(function, OrderFunction):
+        if window.rows is not None:
+            raise FlowError(
+                f"{who}, column '{column}': {function} looks at all rows of its partition, got "
+                f"rows={window.rows}. Remove rows=."
+            )
+        return function
+    kind = _RUNNING.get(function.kind) if isinstance(function, Aggregate) else None
+    if kind is None or function.where is not None:
+        raise FlowError(
+            f"{who}, column '{column}': {function} cannot be taken over a window; count, sum, mean, min and "
+            "max can, without where=. Use one of these."
+        )
+    frame = None
+    if window.rows is not None:
+        frame = RowFrame(window.rows - 1, 0)
+    elif not window.order_by:
+        frame = RowFrame(None, None)
+    return OrderFunction(kind, function.column, frame=frame)

@@ -159,12 +159,12 @@ def looked_up(
     if not isinstance(table, Table):
         raise FlowError(
             f"{who}: expected a table to look rows up in, got {type(table).__name__}. Make a table of a "
-            "stream with running()."
+            "stream with to_table()."
         )
     if how not in ("inner", "left"):
         raise FlowError(
             f"{who}: how must be 'inner' or 'left', got {how!r}. For other joins use two tables: "
-            "stream.running().join(table, ...)."
+            "stream.to_table().join(table, ...)."
         )
     changes = deltas_of(table)
     asked = joining(f"{who} in {table}", stream.schema, table.schema, on, suffix)

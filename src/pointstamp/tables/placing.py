@@ -1,4 +1,4 @@
-"""Rows with what their place among the rows of their key says of them; the function of ``with_order``.
+"""Rows with what their place among the rows of their key says of them; the function of ``over``.
 
 A group is put in order as a whole whenever one of its rows changes, so a change costs the rows of its key.
 Only rows for which something differs are sent.
@@ -38,7 +38,7 @@ from pointstamp.tables.kept.weights import DIFF, Integers
 
 @dataclass(frozen=True, slots=True)
 class PlaceColumn:
-    """One column that ``with_order`` adds: which function, of which column, and the type that it gives."""
+    """One column that ``over`` adds: which function, of which column, and the type that it gives."""
 
     kind: OrderKind
     column: str | None
@@ -65,7 +65,7 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """The function of ``with_order``: from groups to their rows with more columns."""
+    """The function of ``over``: from groups to their rows with more columns."""
 
     columns: tuple[str, ...]
     """Those of the rows that come out, which also decide what the order leaves open."""

@@ -18,7 +18,6 @@ from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.selecting import (
     check_columns,
     chosen,
-    operator_name,
     others,
 )
 from pointstamp.expressions.tree import Expression, Value, col
@@ -27,7 +26,6 @@ from pointstamp.flow.event_epochs import epochs_above
 from pointstamp.flow.event_time import has_promise
 from pointstamp.flow.join_kind import How
 from pointstamp.flow.outlet import add_operator, wiring
-from pointstamp.flow.reducing import checked_name, reducing
 from pointstamp.flow.stream import Loop, Stream
 from pointstamp.flow.updates import Passes
 from pointstamp.operators.spec import Label, spec
@@ -58,7 +56,7 @@ from pointstamp.topology.ports import OperatorIndex
 
 
 class Table:
-    """Rows that appear and disappear; made by ``stream.running()`` and by operations on other tables."""
+    """Rows that appear and disappear; made by ``stream.to_table()`` and by operations on other tables."""
 
     def __init__(self, changes: Stream) -> None:
         assert changes.schema.names[-1] == DIFF
@@ -76,12 +74,9 @@ class Table:
 
     # Row by row.
 
-    def select(
-        self, *columns: str | Expression, name: str | Expression = "select", **named: Value
-    ) -> "Table":
+    def select(self, *columns: str | Expression, name: str = "select", **named: Value) -> "Table":
         """Other columns, by name or by expression: ``select("id", total=ps.col("price") * 2)``."""
-        operator, called = operator_name(name, "select", f"select of {self}")
-        return self.project(operator, chosen(f"'{operator}' of {self}", columns, called | named))
+        return self.project(name, chosen(f"'{name}' of {self}", columns, named))
 
     def drop(self, *columns: str) -> "Table":
         """Without these columns; rows that are equal without them are added up."""
@@ -202,19 +197,9 @@ class Table:
             return Table(deltas.once(self._deltas, name))
         return Table(one_of_each(self._deltas, keys, by, name, f"'{name}' of {self}"))
 
-    def reduce(
-        self,
-        *keys: str,
-        aggregates: Mapping[str, Aggregation] | Aggregation | None = None,
-        name: str | Aggregation = "reduce",
-        **named: Aggregation,
-    ) -> "Table":
-        """One row for each key, with aggregates of its rows: ``reduce("city", people=ps.count())``."""
-        asked = reducing(
-            f"reduce of {self}", "reduce", aggregates=aggregates, running=False, name=name, named=named
-        )
-        who = f"'{asked.name}' of {self}"
-        return Table(reduced(self._deltas, keys, asked.aggregates, asked.name, who))
+    def reduce(self, *keys: str, aggregates: Mapping[str, Aggregation], name: str = "reduce") -> "Table":
+        """One row for each key, with aggregates of its rows."""
+        return Table(reduced(self._deltas, keys, aggregates, name, f"'{name}' of {self}"))
 
     def top(
         self,
@@ -246,18 +231,10 @@ class Table:
         return made.drop(ALL) if is_only_keys or not keys else made
 
     def with_order(
-        self,
-        *keys: str,
-        by: str | Iterable[str],
-        functions: Mapping[str, OrderFunction] | None = None,
-        name: str | OrderFunction = "with order",
-        **named: OrderFunction,
+        self, *keys: str, by: str | Iterable[str], functions: Mapping[str, OrderFunction], name: str = "over"
     ) -> "Table":
         """All columns, and what the place of a row among the rows of its key says of it, in an order."""
-        given = {"name": name} if isinstance(name, OrderFunction) else {}
-        operator = checked_name(f"with_order of {self}", "with order" if given else name)
-        wanted = {**(functions or {}), **named, **given}
-        return Table(ordered(self._deltas, keys, by, wanted, operator, f"'{operator}' of {self}"))
+        return Table(ordered(self._deltas, keys, by, functions, name, f"'{name}' of {self}"))
 
     def in_sessions(
         self, *keys: str, at: str, gap: Span, start: str, end: str, while_open: bool, name: str
@@ -281,7 +258,7 @@ class Table:
     # Event time.
 
     def keep_until(self, when: str | Expression, *, name: str = "keep until") -> "Table":
-        """The rows whose time has not been passed by event time: ``keep_until("window_end")``."""
+        """The rows whose time has not been passed by event time: ``retain_until("window_end")``."""
         who, grows = f"'{name}' of {self}", self.only_appends
         return Table(deltas.kept_until(self._deltas, name, _timed(when), who, only_grows=grows))
 
@@ -294,7 +271,7 @@ class Table:
         end: str = "session_end",
         name: str = "sessions",
     ) -> Stream:
-        """As ``stream.sessions``: each row once, with its session, when event time has passed its end."""
+        """Each row once, with its session, when event time has passed its end."""
         epochs = None if has_promise(self._deltas) else epochs_above(self._deltas)
         if epochs is None:
             made = self.in_sessions(*keys, at=at, gap=gap, start=start, end=end, while_open=True, name=name)
@@ -320,13 +297,13 @@ class Table:
         suffix: str = "_right",
         name: str = "join within",
     ) -> Stream:
-        """As ``stream.join_within``, for tables to which rows are only added."""
+        """As ``stream.join_interval``, for tables to which rows are only added."""
         self._check_table(name, other)
         for side in (self, other):
             if not side.only_appends:
                 raise FlowError(
                     f"'{name}' needs append-only tables, but rows of {side} can be deleted. Use join with "
-                    "where=, with both sides downstream of keep_until."
+                    "where=, with both sides downstream of retain_until."
                 )
         return pairs_within(self._deltas, deltas_of(other), on, at, within, suffix, name)
 
@@ -375,7 +352,7 @@ class Table:
         if not isinstance(other, Table):
             raise FlowError(
                 f"'{name}' of {self} needs a table, got {type(other).__name__}. Make a table "
-                "of a stream with running()."
+                "of a stream with to_table()."
             )
 
     def _like(self, name: str, other: "Table") -> Stream:
@@ -473,7 +450,7 @@ class TableLoop:
         if not isinstance(table, Table):
             raise FlowError(
                 f"loop '{self.name}': {act} of a loop of tables needs a table, got "
-                f"{type(table).__name__}. Make a table of a stream with running()."
+                f"{type(table).__name__}. Make a table of a stream with to_table()."
             )
         return deltas_of(table)
 

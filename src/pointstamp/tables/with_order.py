@@ -1,4 +1,4 @@
-"""How ``with_order`` is built: its functions checked against the columns, and the operator added."""
+"""How ``over`` is built: its functions checked against the columns, and the operator added."""
 
 from collections.abc import Iterable, Mapping
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
-from pointstamp.sinks.reading import read_published, read_table
+from pointstamp.sinks.reading import read_changes, read_table
 
 RowLike: TypeAlias = Mapping[str, Any]
 
@@ -16,7 +16,7 @@ RowLike: TypeAlias = Mapping[str, Any]
 def published_epochs(path: str | os.PathLike[str], output: str) -> dict[int, list[dict[str, Any]]]:
     """The rows of an output that are published, by epoch; epochs without rows are left out."""
     found: dict[int, list[dict[str, Any]]] = {}
-    for row in read_published(path)[output].sort_by("epoch").to_pylist():
+    for row in read_changes(path)[output].sort_by("epoch").to_pylist():
         found.setdefault(row.pop("epoch"), []).append(row)
     return found
 

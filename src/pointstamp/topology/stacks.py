@@ -187,7 +187,7 @@ class StackMoves:
             raise FlowError(
                 f"call site '{site}' was called at {time}, where the calls of its step have returned; a "
                 "call may follow a return only if the call sites are in steps. Give the order of the "
-                f"sites, for example ps.Stacks(steps=('first', '{site}'))."
+                f"sites, for example ps.timely.Stacks(steps=('first', '{site}'))."
             )
         if len(stack) >= self.order.deepest:
             raise LoopError(

@@ -218,7 +218,7 @@ def test_a_frame_is_sparks_answer_after_every_epoch(spark: SparkSession, fed: Fe
 def test_a_view_of_one_frame_has_one_output(spark: SparkSession, fed: Fed) -> None:
     register(spark, {"orders": fed.there["orders"][0]})
     flow = ps.view(spark.sql("select city, sum(price) from orders group by city"))
-    results = flow.run_local({"orders": [fed.there["orders"][0]]})["result"]
+    results = flow.run({"orders": [fed.there["orders"][0]]})["result"]
     theirs = asked(spark, "select city, sum(price) from orders group by city").toArrow().to_pylist()
     ours = [{name: row[name] for name in ("city", "sum(price)")} for row in results[0].to_pylist()]
     assert sorted(map(str, ours)) == sorted(map(str, theirs))
@@ -228,7 +228,7 @@ def test_a_flow_runs_as_a_spark_job_too(spark: SparkSession, fed: Fed) -> None:
     text = "select city, count(*) as n from orders group by city"
     register(spark, {"orders": fed.there["orders"][2]})
     flow = ps.views(spark, {"counts": text})
-    found = flow.run(spark, {"orders": spark.table("orders")}, workers=2).table("counts")
+    found = flow.run({"orders": spark.table("orders")}, on=spark, workers=2).table("counts")
     assert sorted(map(str, found.collect())) == sorted(map(str, spark.sql(text).collect()))
 
 
@@ -237,14 +237,14 @@ def test_several_views_share_their_tables(spark: SparkSession, fed: Fed) -> None
     flow = ps.views(
         spark, {"by_city": "select city, count(*) n from orders group by city", "all": "table orders"}
     )
-    assert list(flow.run_local({"orders": [fed.there["orders"][0]]})) == ["by_city", "all"]
+    assert list(flow.run({"orders": [fed.there["orders"][0]]})) == ["by_city", "all"]
 
 
 def test_a_scalar_subquery_with_two_rows_is_an_error(spark: SparkSession, fed: Fed) -> None:
     register(spark, {name: tables[0].slice(0, 0) for name, tables in fed.there.items()})
     flow = ps.views(spark, {"v": "select id from orders where price > (select size from shops)"})
     with pytest.raises(FlowError, match="a scalar subquery has 3 rows"):
-        flow.run_local({"orders": [fed.there["orders"][0]], "shops": [fed.there["shops"][0]]})
+        flow.run({"orders": [fed.there["orders"][0]], "shops": [fed.there["shops"][0]]})
 
 
 def test_rows_are_replaced_by_key(spark: SparkSession) -> None:
@@ -256,7 +256,7 @@ def test_rows_are_replaced_by_key(spark: SparkSession) -> None:
     )
     first = pa.table({"id": [1, 2], "city": ["Rome", "Rome"], "gone": [False, False]})
     second = pa.table({"id": [1, 2], "city": ["Oslo", None], "gone": [False, True]})
-    results = flow.run_local({"people": [first, second]})["n"]
+    results = flow.run({"people": [first, second]})["n"]
     assert sorted(map(str, results[1].to_pylist())) == [
         "{'city': 'Oslo', 'n': 1, 'diff': 1}",
         "{'city': 'Rome', 'n': 2, 'diff': -1}",

@@ -71,8 +71,8 @@ def test_a_restart_with_other_settings_names_the_setting(spark: SparkSession, tm
     rows = pa.table({"id": [1], "city": ["Rome"], "at": pa.array([0], pa.timestamp("us", tz="UTC"))})
     text = "select city, count(*) as n from orders group by city"
     places = {"checkpoint": f"{tmp_path}/checkpoint", "output": f"{tmp_path}/output", "available_now": True}
-    query = ps.views(spark, {"v": text}).start_local({"orders": [rows]}, **places)  # type: ignore[arg-type]
-    query.awaitTermination()
+    query = ps.views(spark, {"v": text}).start({"orders": [rows]}, **places)  # type: ignore[arg-type]
+    query.await_termination()
     spark.conf.set("spark.sql.ansi.enabled", "false")
     try:
         register(spark, {"orders": rows.slice(0, 0)})
@@ -80,7 +80,7 @@ def test_a_restart_with_other_settings_names_the_setting(spark: SparkSession, tm
     finally:
         spark.conf.set("spark.sql.ansi.enabled", "true")
     with pytest.raises(RecoveryError, match=r"spark\.sql\.ansi\.enabled"):
-        other.start_local({"orders": [rows]}, **places).awaitTermination()  # type: ignore[arg-type]
+        other.start({"orders": [rows]}, **places).await_termination()  # type: ignore[arg-type]
 
 
 def test_functions_of_python_and_streams_are_rejected(spark: SparkSession) -> None:

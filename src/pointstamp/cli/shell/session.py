@@ -119,7 +119,7 @@ class ShellSession:
                 flow.add_input(stored.name, stored.schema, is_single=name in singles)
                 fed[stored.name] = [stored.rows()]
         flow.add(query)
-        return flow.flow.run_local(fed).table(RESULT)
+        return flow.flow.run(fed).table(RESULT)
 
     # What happens.
 
@@ -178,7 +178,7 @@ class ShellSession:
         self.views = {
             name.lower(): StoredTable(name, rows_of_table(schemas[name], name)) for name in made.views
         }
-        self._run = made.flow.open_local(on_result=self._on_result) if tables else None
+        self._run = made.flow.open(on_result=self._on_result) if tables else None
         try:
             for number, changes in history:
                 self._run_epoch(number, {name: each for name, each in changes.items() if name in tables})

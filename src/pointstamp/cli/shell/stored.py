@@ -53,9 +53,9 @@ class StoredTable:
         if self.declared.promise is not None:
             # Each change by hand is an epoch, whatever the text says of epochs.
             promise = replace(self.declared.promise, every=None)
-            return promise.stream(flow, self.name, self.schema).running()
+            return promise.stream(flow, self.name, self.schema).to_table()
         weighed = pa.schema([*self.schema, pa.field(WEIGHT, pa.int64())])
-        return flow.input(self.name, weighed).running(weight=WEIGHT)
+        return flow.table(self.name, weighed, weight=WEIGHT)
 
     def fed(self, changes: Sequence[pa.Table]) -> pa.Table:
         """Changes as that input takes them."""

@@ -19,7 +19,7 @@ _ADDRESSES_PER_END_MAX: Final = 4
 def named_by(changes: ps.Stream, *, name: str) -> ps.Table:
     """Return the ``id`` of both ends of edges, with multiplicities."""
     schema = pa.schema([("id", changes.schema.field("src").type), changes.schema.field(DIFF)])
-    return ps.Table(changes.map_batches(_AddedUpEnds(schema), schema, name=name))
+    return ps.Table(changes.map_batches(_AddedUpEnds(schema), schema).named(name))
 
 
 class _AddedUpEnds:

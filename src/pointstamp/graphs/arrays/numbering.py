@@ -29,7 +29,7 @@ def can_be_numbered(ids: pa.DataType) -> bool:
 
 def numbers_of(ids: ps.Table, *, name: str) -> ps.Table:
     """Return ``number`` and ``id`` of every id, each once."""
-    changes = ids.changes(name=f"{name}: ids")
+    changes = ids.changes().named(f"{name}: ids")
     return ps.Table(ps.operator(name, GiveNumbers(changes.schema), ids=changes.exchange("id")))
 
 
@@ -37,20 +37,20 @@ def with_numbers(rows: ps.Table, numbers: ps.Table, *columns: str) -> ps.Table:
     """The rows with numbers for the ids in some columns."""
     for column in columns:
         others = [name for name in rows.schema.names if name != column]
-        beside = rows.join(numbers, {column: "id"}, name=f"numbers: at {column}")
-        rows = beside.select(*others, name=f"numbers: of {column}", **{column: ps.col(NUMBER)})
+        beside = rows.join(numbers, {column: "id"}).named(f"numbers: at {column}")
+        rows = beside.select(*others, **{column: ps.col(NUMBER)}).named(f"numbers: of {column}")
     return rows
 
 
 def with_ids(found: ps.Table, numbers: ps.Table, *columns: str) -> ps.Table:
     """Return the result with ids in place of numbers in some columns."""
     names = found.schema.names
-    known = numbers.rename(known="id")
+    known = numbers.rename({"id": "known"})
     for column in columns:
         others = [name for name in names if name != column]
-        beside = found.rename(number=column).join(known, NUMBER, name="numbers: back to ids")
-        found = beside.select(*others, name=f"numbers: {column}", **{column: ps.col("known")})
-    return found.select(*names, name="numbers: by id")
+        beside = found.rename({column: "number"}).join(known, NUMBER).named("numbers: back to ids")
+        found = beside.select(*others, **{column: ps.col("known")}).named(f"numbers: {column}")
+    return found.select(*names).named("numbers: by id")
 
 
 class GiveNumbers:
@@ -64,20 +64,20 @@ class GiveNumbers:
         # No number after this one has been given here, and none up to it will be.
         self._last = -1
         self._worker, self._workers = 0, 1
-        self._waiting: dict[ps.Time, list[pa.RecordBatch]] = {}
+        self._waiting: dict[ps.timely.Time, list[pa.RecordBatch]] = {}
         # What has changed since it was last saved, once it was.
         self._unsaved: list[pa.RecordBatch] | None = None
 
-    def on_start(self, context: ps.Context) -> None:
+    def on_start(self, context: ps.ports.Context) -> None:
         """Begin without ids."""
         self._worker, self._workers = context.worker, context.workers
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Keep ids until their epoch is complete."""
         self._waiting.setdefault(context.time, []).append(batch)
         context.notify_at()
 
-    def on_notify(self, context: ps.Context) -> None:
+    def on_notify(self, context: ps.ports.Context) -> None:
         """Send the ids of an epoch with their numbers."""
         for batch in self._waiting.pop(context.time, []):
             ids, by = batch.column("id").to_pylist(), batch.column(DIFF).to_numpy()
@@ -102,7 +102,7 @@ class GiveNumbers:
             self._last = int(numbers[-1])
         return numbers
 
-    def save(self, *, changes_only: bool) -> Mapping[str, ps.Piece]:
+    def save(self, *, changes_only: bool) -> Mapping[str, ps.ports.Piece]:
         """All ids with their numbers, or how they have changed; and the last number that was given."""
         assert not self._waiting, f"epochs {list(self._waiting)} are open at a snapshot"
         changes, self._unsaved = self._unsaved, []
@@ -110,8 +110,8 @@ class GiveNumbers:
         rows = [self._all()] if is_whole or changes is None else changes
         last = pa.table([[self._last]], schema=_LAST)
         return {
-            "numbers": ps.Piece(table_of(self.outputs, rows), ("id",), is_whole=is_whole, adds_up=True),
-            "last": ps.Piece(last, ()),
+            "numbers": ps.ports.Piece(table_of(self.outputs, rows), ("id",), is_whole=is_whole, adds_up=True),
+            "last": ps.ports.Piece(last, ()),
         }
 
     def _all(self) -> pa.RecordBatch:
@@ -119,7 +119,7 @@ class GiveNumbers:
         arrays = [pa.array(each, kind) for each, kind in zip(columns, self.outputs.types, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.outputs)
 
-    def restore(self, context: ps.Context, pieces: Mapping[str, pa.Table]) -> None:
+    def restore(self, context: ps.ports.Context, pieces: Mapping[str, pa.Table]) -> None:
         """Continue with the numbers of this worker's ids, after all that anybody has given."""
         self.on_start(context)
         there = added_up(pieces["numbers"])

@@ -24,8 +24,8 @@ _HOME: Final = "home"
 def ordered_numbers_of(ids: ps.Table, *, name: str) -> ps.Table:
     """Return ``number`` and ``id`` of every id, in the same order."""
     home = zlib.crc32(name.encode())
-    at_one = ids.with_columns(name=f"{name}: brought together", home=ps.lit(home, "long"))
-    changes = at_one.changes(name=f"{name}: ids")
+    at_one = ids.with_columns(home=ps.lit(home, "long")).named(f"{name}: brought together")
+    changes = at_one.changes().named(f"{name}: ids")
     logic = GiveOrderedNumbers(changes.schema, home)
     return ps.Table(ps.operator(name, logic, ids=changes.exchange(_HOME)))
 
@@ -41,16 +41,16 @@ class GiveOrderedNumbers:
         self._kept = pa.schema([*self.outputs, (_HOME, pa.int64())])
         self._home = home
         self._ordered = OrderedIds()
-        self._waiting: dict[ps.Time, list[pa.RecordBatch]] = {}
+        self._waiting: dict[ps.timely.Time, list[pa.RecordBatch]] = {}
         # What has changed since it was last saved, once it was.
         self._unsaved: list[pa.RecordBatch] | None = None
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Keep ids until their epoch is complete."""
         self._waiting.setdefault(context.time, []).append(batch)
         context.notify_at()
 
-    def on_notify(self, context: ps.Context) -> None:
+    def on_notify(self, context: ps.ports.Context) -> None:
         """Send the ids of an epoch with their numbers, and those whose numbers had to make room."""
         come: list[Any] = []
         gone: list[Any] = []
@@ -75,19 +75,21 @@ class GiveOrderedNumbers:
         arrays = [pa.array(each, kind) for each, kind in zip(columns, self._kept.types, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=self._kept)
 
-    def save(self, *, changes_only: bool) -> Mapping[str, ps.Piece]:
+    def save(self, *, changes_only: bool) -> Mapping[str, ps.ports.Piece]:
         """All ids with their numbers, or how they have changed."""
         assert not self._waiting, f"epochs {list(self._waiting)} are open at a snapshot"
         changes, self._unsaved = self._unsaved, []
         is_whole = not changes_only or changes is None
         rows = [self._all()] if is_whole or changes is None else changes
-        return {"numbers": ps.Piece(table_of(self._kept, rows), (_HOME,), is_whole=is_whole, adds_up=True)}
+        return {
+            "numbers": ps.ports.Piece(table_of(self._kept, rows), (_HOME,), is_whole=is_whole, adds_up=True)
+        }
 
     def _all(self) -> pa.RecordBatch:
         ids = self._ordered.ids.tolist()
         return self._rows(self._ordered.numbers, ids, [1] * len(ids))
 
-    def restore(self, context: ps.Context, pieces: Mapping[str, pa.Table]) -> None:
+    def restore(self, context: ps.ports.Context, pieces: Mapping[str, pa.Table]) -> None:
         """Continue with the numbers that were given."""
         there = added_up(pieces["numbers"])
         self._ordered.restore(there.column("id").to_pylist(), there.column(NUMBER).to_numpy())

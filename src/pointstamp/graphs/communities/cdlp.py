@@ -38,19 +38,19 @@ def cdlp(graph: Graph, *, rounds: int = 10) -> Table:
     beside = _beside(graph)
     if graph.key_type == pa.int64():
         return _voted(graph, beside, rounds)
-    labels = first = graph.ids.select("id", name="labels", label=col("id"))
-    alone = first.join(beside, {"id": "src"}, how="anti", name="alone")
+    labels = first = graph.ids.select("id", label=col("id")).named("labels")
+    alone = first.join(beside, {"id": "src"}, how="anti").named("alone")
     for number in range(1, rounds + 1):
-        heard = beside.join(labels, {"src": "id"}, name=f"labels heard in round {number}")
-        votes = heard.reduce("dst", "label", votes=count(), name=f"votes of round {number}")
-        most = votes.top(1, "dst", by=["votes desc", "label"], name=f"most votes of round {number}")
-        labels = most.select(id=col("dst"), label=col("label"), name=f"labels {number}").union(alone)
+        heard = beside.join(labels, {"src": "id"}).named(f"labels heard in round {number}")
+        votes = heard.group_by("dst", "label").agg(votes=count()).named(f"votes of round {number}")
+        most = votes.top(1, "dst", by=["votes desc", "label"]).named(f"most votes of round {number}")
+        labels = most.select(id=col("dst"), label=col("label")).named(f"labels {number}").union(alone)
     return labels
 
 
 def _voted(graph: Graph, beside: Table, rounds: int) -> Table:
     """The same by an operator in a loop, whose rounds are those of the algorithm."""
-    links = beside.changes(name="links")
+    links = beside.changes().named("links")
     if links.loops:
         raise FlowError(
             f"cdlp of {graph}: the graph must be outside of loops, got one in loop '{links.loops[-1]}'. "
@@ -62,18 +62,18 @@ def _voted(graph: Graph, beside: Table, rounds: int) -> Table:
         told, labels = operator(
             "cdlp",
             logic,
-            ids=loop.enter(graph.ids.changes(name="vertices")).exchange("id"),
+            ids=loop.enter(graph.ids.changes().named("vertices")).exchange("id"),
             links=loop.enter(links).exchange("src"),
             again=again.exchange("to"),
         )
         loop.feedback(again, told)
-        return Table(loop.leave(labels)).select("id", "label", name="communities")
+        return Table(loop.leave(labels)).select("id", "label").named("communities")
 
 
 def _beside(graph: Graph) -> Table:
     """Who hears whose label: the edges in both directions."""
-    links = graph.links.select("src", "dst", name="links: ends")
+    links = graph.links.select("src", "dst").named("links: ends")
     if not graph.directed:
         return links
-    back = links.select(src=col("dst"), dst=col("src"), name="links: the other way")
-    return links.union(back, name="beside")
+    back = links.select(src=col("dst"), dst=col("src")).named("links: the other way")
+    return links.union(back).named("beside")

@@ -26,22 +26,30 @@ def k_core(graph: Graph) -> ps.Table:
         return graph.by_id(k_core(graph.in_numbers))
     if graph.is_for_arrays:
         answer = pa.schema([(ID, pa.int64()), ("core", pa.int64())])
-        pairs = graph.pairs.select(SRC, DST, name="k-core: pairs")
+        pairs = graph.pairs.select(SRC, DST).named("k-core: pairs")
         return gathered(ByVertex(Shells()), answer, pairs, graph.given, name="k-core")
     neighbours = graph.neighbours
-    degrees = neighbours.reduce(SRC, core=ps.count(), name="k-core: degrees").select(
-        id=ps.col(SRC), core=ps.col("core")
+    degrees = (
+        neighbours.group_by(SRC)
+        .agg(core=ps.count())
+        .named("k-core: degrees")
+        .select(id=ps.col(SRC), core=ps.col("core"))
     )
     cores = degrees.iterate(_h_index, neighbours, name="k-core")
     alone = graph.ids.select(ID, core=ps.lit(0, "long"))
-    return cores.union(alone).reduce(ID, core=ps.max("core"), name="k-core: of every vertex")
+    return cores.union(alone).group_by(ID).agg(core=ps.max("core")).named("k-core: of every vertex")
 
 
 def _h_index(cores: ps.Table, neighbours: ps.Table) -> ps.Table:
     """Of each vertex the greatest h such that h neighbours have h or more."""
-    theirs = neighbours.join(cores, {DST: ID}, name="k-core: of neighbours").select(SRC, DST, "core")
-    placed = theirs.with_order(SRC, by="core desc", place=ps.row_number(), name="k-core: in order")
+    theirs = neighbours.join(cores, {DST: ID}).named("k-core: of neighbours").select(SRC, DST, "core")
+    placed = theirs.with_columns(place=ps.row_number().over(partition_by=SRC, order_by="core desc")).named(
+        "k-core: in order"
+    )
     enough = placed.filter(ps.col("core") >= ps.col("place"))
-    return enough.reduce(SRC, core=ps.count(), name="k-core: h-index").select(
-        id=ps.col(SRC), core=ps.col("core")
+    return (
+        enough.group_by(SRC)
+        .agg(core=ps.count())
+        .named("k-core: h-index")
+        .select(id=ps.col(SRC), core=ps.col("core"))
     )

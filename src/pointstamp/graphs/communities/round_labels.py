@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pointstamp import Piece
 from pointstamp.graphs.arrays.columns import batch_of
 from pointstamp.graphs.arrays.slots import Ids, Slots, distinct
 from pointstamp.graphs.arrays.vertices import VertexTable
@@ -17,6 +16,7 @@ from pointstamp.graphs.communities import saving
 from pointstamp.graphs.communities.votes import most_votes
 from pointstamp.graphs.ranks.link_runs import Links, Numbers
 from pointstamp.graphs.ranks.out_links import OutLinks
+from pointstamp.ports import Piece
 
 
 class RoundLabels:

@@ -10,9 +10,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from pointstamp import Piece, saved
 from pointstamp.graphs.arrays.slots import Ids
 from pointstamp.graphs.ranks.link_runs import Numbers
+from pointstamp.ports import Piece, saved
 
 LINKS: Final = pa.schema([("src", pa.int64()), ("dst", pa.int64()), ("diff", pa.int64())])
 

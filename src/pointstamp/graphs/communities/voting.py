@@ -14,9 +14,9 @@ from typing import Any, Final
 import numpy.typing as npt
 import pyarrow as pa
 
-from pointstamp import Context, Piece
 from pointstamp.graphs.arrays.columns import batch_of
 from pointstamp.graphs.communities.round_labels import RoundLabels
+from pointstamp.ports import Context, Piece
 
 # No loop gets so far: a time of this round is complete when its whole epoch is.
 _LAST_ROUND: Final = 1 << 62

@@ -5,8 +5,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pointstamp import Context
 from pointstamp.errors import FlowError, SchemaError
+from pointstamp.ports import Context
 
 FACTS: Final = pa.schema([("vertex", pa.int64()), ("other", pa.int64())])
 

@@ -5,8 +5,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from pointstamp import saved
 from pointstamp.graphs.components.pairs import Pairs
+from pointstamp.ports import saved
 
 LABELS: Final = pa.schema([("vertex", pa.int64()), ("component", pa.int64())])
 

@@ -1,6 +1,6 @@
 """Connected components of a graph to which edges are only added.
 
-    edges = flow.input("edges", "src long, dst long")
+    edges = flow.stream_input("edges", "src long, dst long")
     flow.output("components", connected_components(edges))        # vertex long, component long
 
 The component of a vertex is named by its least vertex. An epoch's result has exactly the vertices that were
@@ -54,16 +54,16 @@ def connected_components(
 
 
 def _added_edges(edges: Table) -> Stream:
-    if not edges.only_appends:
+    if not edges.is_append_only:
         raise FlowError(
             f"connected_components of {edges}: edges of this table can be deleted, and joined labels "
             "cannot be separated. Give a table that only grows, or propagate the least vertex along the "
             "edges with iterate: labels.iterate(lambda x, labels, edges: x.join(edges, "
             "{'vertex': 'src'}).select(vertex=ps.col('dst'), "
-            "component=ps.col('component')).union(labels).reduce('vertex', "
+            "component=ps.col('component')).union(labels).group_by('vertex').agg("
             "component=ps.min('component')), labels, edges)."
         )
-    return edges.appended(name="edges that are added")
+    return edges.to_stream().named("edges that are added")
 
 
 def _check_stream(edges: object, src: str, dst: str, diff: str | None) -> None:

@@ -14,12 +14,13 @@ from typing import ClassVar, Final
 
 import pyarrow as pa
 
-from pointstamp import Capability, Context, Piece
 from pointstamp.errors import FlowError
 from pointstamp.graphs.components.edge_pairs import FACTS
 from pointstamp.graphs.components.followers import LABELS, followers_of, pairs_of
 from pointstamp.graphs.components.forest import Forest
 from pointstamp.graphs.components.pairs import Pairs
+from pointstamp.ports import Context, Piece
+from pointstamp.timely import Capability
 
 # No loop gets so far: a time of this round is complete when its whole epoch is.
 _LAST_ROUND: Final = 1 << 62

@@ -24,16 +24,16 @@ class Relabelled:
         self.outputs = pa.schema([*_KEPT, weight])
         self._vertices = VertexTable()
         self._label: Ids = np.empty(_ROOM_MIN, np.int64)
-        self._waiting: dict[ps.Time, list[pa.RecordBatch]] = {}
+        self._waiting: dict[ps.timely.Time, list[pa.RecordBatch]] = {}
         # Whose label has changed since it was last saved, once it was.
         self._unsaved: list[Slots] | None = None
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Keep labels until their epoch is complete."""
         self._waiting.setdefault(context.time, []).append(batch)
         context.notify_at()
 
-    def on_notify(self, context: ps.Context) -> None:
+    def on_notify(self, context: ps.ports.Context) -> None:
         """Send the labels of an epoch, and those that they replace."""
         if context.time not in self._waiting:
             return
@@ -49,7 +49,7 @@ class Relabelled:
         columns = np.concatenate((ids[had], ids)), np.concatenate((before, labels)), diff
         context.send(batch_of(context.schema(), *columns))
 
-    def save(self, *, changes_only: bool) -> Mapping[str, ps.Piece]:
+    def save(self, *, changes_only: bool) -> Mapping[str, ps.ports.Piece]:
         """All labels, or those that have changed."""
         assert not self._waiting, f"epochs {list(self._waiting)} are open at a snapshot"
         count, (changed, self._unsaved) = self._vertices.count, (self._unsaved, [])
@@ -57,9 +57,9 @@ class Relabelled:
         none = np.empty(0, np.intp)
         slots = np.arange(count) if is_whole or changed is None else distinct(count, none, *changed)
         rows = batch_of(_KEPT, self._vertices.ids[slots], self._label[slots])
-        return {"labels": ps.Piece(pa.Table.from_batches([rows]), ("id",), ("id",), is_whole)}
+        return {"labels": ps.ports.Piece(pa.Table.from_batches([rows]), ("id",), ("id",), is_whole)}
 
-    def restore(self, context: ps.Context, pieces: Mapping[str, pa.Table]) -> None:
+    def restore(self, context: ps.ports.Context, pieces: Mapping[str, pa.Table]) -> None:
         """Continue with the labels of this worker's vertices."""
         ids, labels = arrays_of(pieces["labels"])
         slots = self._slots_of(ids)

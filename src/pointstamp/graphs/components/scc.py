@@ -27,20 +27,20 @@ def scc(graph: Graph) -> ps.Table:
         return by_least_id(graph, scc(graph.in_numbers), name="scc")
     if graph.is_for_arrays:
         answer = pa.schema([(ID, pa.int64()), (COMPONENT, pa.int64())])
-        edges = graph.links.select(SRC, DST, name="scc: ends")
+        edges = graph.links.select(SRC, DST).named("scc: ends")
         return gathered(ByVertex(StrongParts()), answer, edges, graph.given, name="scc")
-    links = graph.links.select(SRC, DST).filter(ps.col(SRC) != ps.col(DST)).distinct(name="scc: links")
+    links = graph.links.select(SRC, DST).filter(ps.col(SRC) != ps.col(DST)).distinct().named("scc: links")
     within = links.iterate(lambda left: _reversed(_within(_reversed(_within(left)))), name="scc")
     return least_label(graph.ids, within, name="scc: names")
 
 
 def _within(links: ps.Table) -> ps.Table:
     """The links whose ends have the same least ancestor among these links."""
-    ends = links.select(id=ps.col(SRC)).union(links.select(id=ps.col(DST))).distinct(name="scc: ends")
+    ends = links.select(id=ps.col(SRC)).union(links.select(id=ps.col(DST))).distinct().named("scc: ends")
     least = least_label(ends, links, name="scc: ancestors")
-    at_src = links.join(least, {SRC: ID}, name="scc: at source")
-    same = at_src.join(
-        least, {DST: ID}, where=ps.col(COMPONENT) == ps.col("component_right"), name="scc: at target"
+    at_src = links.join(least, {SRC: ID}).named("scc: at source")
+    same = at_src.join(least, {DST: ID}, where=ps.col(COMPONENT) == ps.col("component_right")).named(
+        "scc: at target"
     )
     return same.select(SRC, DST)
 

@@ -35,18 +35,21 @@ def minimum_spanning_forest(graph: Graph) -> ps.Table:
     if graph.needs_numbers:
         checked = graph.checked(partial(_weighed_by, graph.weight), name="forest: weights are there")
         return checked.by_ordered_id(minimum_spanning_forest(checked.in_order), SRC, DST)
-    pairs = graph.pairs.select(SRC, DST, WEIGHT, name="forest: pairs").map_batches(
-        _weighed, name="forest: weights are there"
+    pairs = (
+        graph.pairs.select(SRC, DST, WEIGHT)
+        .named("forest: pairs")
+        .map_batches(_weighed)
+        .named("forest: weights are there")
     )
     if graph.is_for_arrays:
         answer = pa.schema([pairs.schema.field(each).with_nullable(True) for each in (SRC, DST, WEIGHT)])
         algorithm = LightestForest(answer.field(WEIGHT).type.to_pandas_dtype())
         return gathered(algorithm, answer, pairs, None, name="forest")
-    links = pairs.filter(ps.col(SRC) != ps.col(DST)).distinct(name="forest: links")
+    links = pairs.filter(ps.col(SRC) != ps.col(DST)).distinct().named("forest: links")
     with links.loop("forest") as loop:
         links, ids = loop.enter(links), loop.enter(graph.ids)
         forest = loop.variable(links.schema, "forest")
-        grown = forest.union(_lightest(forest, links, ids)).distinct(name="forest: grown")
+        grown = forest.union(_lightest(forest, links, ids)).distinct().named("forest: grown")
         loop.feedback(forest, grown)
         return loop.leave(grown)
 
@@ -72,14 +75,14 @@ def _lightest(forest: ps.Table, links: ps.Table, ids: ps.Table) -> ps.Table:
     pairs = forest.select(SRC, DST)
     back = pairs.select(src=ps.col(DST), dst=ps.col(SRC))
     parts = least_label(ids, pairs.union(back), name="forest: components")
-    at_src = links.join(parts, {SRC: ID}, name="forest: at one end")
-    between = at_src.join(
-        parts, {DST: ID}, where=ps.col(COMPONENT) != ps.col("component_right"), name="forest: between"
+    at_src = links.join(parts, {SRC: ID}).named("forest: at one end")
+    between = at_src.join(parts, {DST: ID}, where=ps.col(COMPONENT) != ps.col("component_right")).named(
+        "forest: between"
     )
     leaving = between.select(COMPONENT, SRC, DST, WEIGHT).union(
         between.select(SRC, DST, WEIGHT, component=ps.col("component_right")).select(
             COMPONENT, SRC, DST, WEIGHT
         )
     )
-    chosen = leaving.distinct(COMPONENT, by=[WEIGHT, SRC, DST], name="forest: lightest")
+    chosen = leaving.distinct(COMPONENT, by=[WEIGHT, SRC, DST]).named("forest: lightest")
     return chosen.select(SRC, DST, WEIGHT)

@@ -13,19 +13,26 @@ def least_label(ids: ps.Table, links: ps.Table, *, name: str) -> ps.Table:
     """``id`` and ``component``: for each id the least from which links lead to it, itself among them."""
 
     def spread(labels: ps.Table, own: ps.Table, links: ps.Table) -> ps.Table:
-        passed_on = labels.join(links, {ID: SRC}, name=f"{name}: along links").select(
-            name=f"{name}: passed on", id=ps.col(DST), component=ps.col(COMPONENT)
+        passed_on = (
+            labels.join(links, {ID: SRC})
+            .named(f"{name}: along links")
+            .select(id=ps.col(DST), component=ps.col(COMPONENT))
+            .named(f"{name}: passed on")
         )
-        return own.union(passed_on, name=f"{name}: labels").reduce(
-            ID, component=ps.min(COMPONENT), name=f"{name}: least"
+        return (
+            own.union(passed_on)
+            .named(f"{name}: labels")
+            .group_by(ID)
+            .agg(component=ps.min(COMPONENT))
+            .named(f"{name}: least")
         )
 
-    own = ids.select(ID, name=f"{name}: own", component=ps.col(ID))
+    own = ids.select(ID, component=ps.col(ID)).named(f"{name}: own")
     return own.iterate(spread, own, links, name=name)
 
 
 def by_least_id(graph: Graph, found: ps.Table, *, name: str) -> ps.Table:
     """``id`` and ``component``, the least id of it, of components that were found ``in_numbers``."""
     named = graph.by_id(found).select(ID, number=ps.col(COMPONENT))
-    least = named.reduce("number", component=ps.min(ID), name=f"{name}: least ids")
-    return named.join(least, "number", name=f"{name}: named").select(ID, COMPONENT)
+    least = named.group_by("number").agg(component=ps.min(ID)).named(f"{name}: least ids")
+    return named.join(least, "number").named(f"{name}: named").select(ID, COMPONENT)

@@ -28,21 +28,21 @@ def wcc(graph: Graph) -> ps.Table:
         return by_least_id(graph, wcc(graph.in_numbers), name="wcc")
     if not graph.is_for_arrays:
         return least_label(graph.ids, graph.undirected().links.select(SRC, DST), name="wcc")
-    if graph.only_appends:
+    if graph.is_append_only:
         return _joined(graph)
-    pairs = graph.pairs.select(SRC, DST, name="wcc: ends").changes(name="wcc: pairs")
+    pairs = graph.pairs.select(SRC, DST).named("wcc: ends").changes().named("wcc: pairs")
     ids = graph.with_given(named_by(pairs, name="wcc: vertices"))
-    own = ids.select(ID, name="wcc: own labels", distance=ps.col(ID))
+    own = ids.select(ID, distance=ps.col(ID)).named("wcc: own labels")
     labels = searched(own, ps.Table(pairs), name="wcc", length=0, by_rank=True, both_ways=True)
     return labels.select(ID, component=ps.col(DISTANCE))
 
 
 def _joined(graph: Graph) -> ps.Table:
     """By union-find, of a graph that only grows."""
-    ends = graph.edges.select(SRC, DST, name="wcc: ends")
+    ends = graph.edges.select(SRC, DST).named("wcc: ends")
     if graph.given is not None:
-        alone = graph.given.select(name="wcc: vertices", src=ps.col(ID), dst=ps.col(ID))
-        ends = ends.union(alone, name="wcc: links")
-    changes = ends.changes(name="wcc: new links")
+        alone = graph.given.select(src=ps.col(ID), dst=ps.col(ID)).named("wcc: vertices")
+        ends = ends.union(alone).named("wcc: links")
+    changes = ends.changes().named("wcc: new links")
     labels = connected_components(changes, diff=DIFF).exchange("vertex")
     return ps.Table(ps.operator("wcc by union-find", Relabelled(changes.schema.field(DIFF)), labels=labels))

@@ -34,9 +34,9 @@ def ranked(source: Key | None, damping: float, tolerance: float, graph: Graph) -
 def ranked_from_each(sources: Sequence[Key], damping: float, graph: Graph) -> Table:
     """``id``, ``rank`` and ``place``, which is that of a source among the sources."""
     each = (
-        ranked(source, damping, TOLERANCE_OF_ITERATIONS, graph).select(
-            ID, "rank", name=f"ranks from {place}", place=lit(place, "long")
-        )
+        ranked(source, damping, TOLERANCE_OF_ITERATIONS, graph)
+        .select(ID, "rank", place=lit(place, "long"))
+        .named(f"ranks from {place}")
         for place, source in enumerate(sources)
     )
     return reduce(Table.union, each)

@@ -21,7 +21,7 @@ def run_flow(
     tables = {each: _input(flow, each, frame) for each, frame in frames.items()}
     graph = Graph(tables.pop("edges"), tables.pop("vertices"))
     flow.output("result", algorithm(graph, *tables.values()))
-    return flow.run(frames["vertices"].sparkSession, frames, workers=workers).table("result")
+    return flow.run(frames, on=frames["vertices"].sparkSession, workers=workers).table("result")
 
 
 def known(vertices: DataFrame, edges: DataFrame) -> tuple[DataFrame, DataFrame]:
@@ -40,4 +40,4 @@ def key_of(vertices: DataFrame) -> str:
 
 def _input(flow: Dataflow, name: str, frame: DataFrame) -> Table:
     columns = (f"`{field.name.replace('`', '``')}` {field.dataType.simpleString()}" for field in frame.schema)
-    return flow.input(name, ", ".join(columns)).running(name=f"{name} so far")
+    return flow.table(name, ", ".join(columns)).named(f"{name} so far")

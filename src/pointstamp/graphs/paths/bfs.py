@@ -23,6 +23,6 @@ def bfs(graph: Graph, source: ps.Table | Iterable[Key] | Key) -> ps.Table:
     check_graph("bfs", graph)
     if graph.needs_numbers:
         return graph.by_id(bfs(graph.in_numbers, graph.numbers_among(source)))
-    starts = graph.among(source).select(ID, name="bfs: starts", distance=ps.lit(0, "long"))
-    steps = graph.links.select(SRC, DST, name="bfs: ends")
+    starts = graph.among(source).select(ID, distance=ps.lit(0, "long")).named("bfs: starts")
+    steps = graph.links.select(SRC, DST).named("bfs: ends")
     return nearest(starts, steps, name="bfs", length=1).select(ID, level=ps.col(DISTANCE))

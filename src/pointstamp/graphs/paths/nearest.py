@@ -26,7 +26,7 @@ def nearest(starts: ps.Table, steps: ps.Table, *, name: str, length: int | None 
         return searched(starts, steps, name=name, length=length)
     if length is not None:
         kind = starts.schema.field(DISTANCE).type
-        steps = steps.select(SRC, DST, name=f"{name}: lengths", length=ps.lit(length, kind))
+        steps = steps.select(SRC, DST, length=ps.lit(length, kind)).named(f"{name}: lengths")
     return nearest_in_loop(starts, steps, name=name)
 
 
@@ -35,11 +35,14 @@ def nearest_in_loop(starts: ps.Table, steps: ps.Table, *beside: str, name: str) 
 
     def further(reached: ps.Table, starts: ps.Table, steps: ps.Table) -> ps.Table:
         distance = ps.col(DISTANCE) + ps.col(LENGTH)
-        beyond = reached.join(steps, {ID: SRC}, name=f"{name}: steps on").select(
-            *beside, name=f"{name}: beyond", id=ps.col(DST), distance=distance
+        beyond = (
+            reached.join(steps, {ID: SRC})
+            .named(f"{name}: steps on")
+            .select(*beside, id=ps.col(DST), distance=distance)
+            .named(f"{name}: beyond")
         )
-        both = starts.union(beyond, name=f"{name}: ways")
-        return both.reduce(ID, *beside, distance=ps.min(DISTANCE), name=f"{name}: least")
+        both = starts.union(beyond).named(f"{name}: ways")
+        return both.group_by(ID, *beside).agg(distance=ps.min(DISTANCE)).named(f"{name}: least")
 
     return starts.iterate(further, starts, steps, name=name)
 

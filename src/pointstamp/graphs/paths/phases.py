@@ -46,14 +46,14 @@ class Search:
         self._both_ways = both_ways
         pace = ByRank() if by_rank else ByDistance()
         self._ways = Ways(kind.to_pandas_dtype(), kind.to_pandas_dtype() if length is None else np.int8, pace)
-        self._waiting: dict[ps.Time, dict[str, list[pa.RecordBatch]]] = {}
+        self._waiting: dict[ps.timely.Time, dict[str, list[pa.RecordBatch]]] = {}
 
-    def on_start(self, context: ps.Context) -> None:
+    def on_start(self, context: ps.ports.Context) -> None:
         """Begin without steps; a single worker has each step with the one that leads back."""
         if self._both_ways and context.workers == 1:
             self._ways.lead_both_ways()
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Keep received rows until their time is complete, except this worker's own."""
         if input == "told":
             batch = batch.filter(pa.array(batch.column("worker").to_numpy() != context.worker))
@@ -61,7 +61,7 @@ class Search:
             self._waiting.setdefault(context.time, {}).setdefault(input, []).append(batch)
             context.notify_at()
 
-    def on_notify(self, context: ps.Context) -> None:
+    def on_notify(self, context: ps.ports.Context) -> None:
         """Act on what has come for a time, by its phase."""
         epoch, phase, wave = context.time
         waiting = self._waiting.pop(context.time, {})
@@ -94,26 +94,26 @@ class Search:
         self._saving.note(come)
         return np.concatenate(suspects)
 
-    def _tell(self, context: ps.Context, told: Told) -> None:
+    def _tell(self, context: ps.ports.Context, told: Told) -> None:
         if len(told.ids):
             context.send(
                 batch_of(context.schema("told"), *told, np.full(len(told.ids), context.worker, np.int32)),
                 output="told",
             )
 
-    def _report(self, context: ps.Context) -> None:
+    def _report(self, context: ps.ports.Context) -> None:
         before, now = self._ways.take_changes()
         if len(before.ids) or len(now.ids):
             ids, distance = (np.concatenate(both) for both in zip(before[:2], now[:2], strict=True))
             diff = np.repeat(np.array([-1, 1]), [len(before.ids), len(now.ids)])
             context.send(batch_of(context.schema("found"), ids, distance, diff), output="found")
 
-    def save(self, *, changes_only: bool) -> Mapping[str, ps.Piece]:
+    def save(self, *, changes_only: bool) -> Mapping[str, ps.ports.Piece]:
         """Steps and starts by the vertex to which they lead, and the keys of all vertices."""
         assert not self._waiting, f"times {list(self._waiting)} are open at a snapshot"
         return self._saving.save(self._ways, changes_only=changes_only)
 
-    def restore(self, context: ps.Context, pieces: Mapping[str, pa.Table]) -> None:
+    def restore(self, context: ps.ports.Context, pieces: Mapping[str, pa.Table]) -> None:
         """Continue with the steps and starts of this worker's vertices, and with the keys of all."""
         self.on_start(context)
         self._saving.restore(self._ways, pieces, context.worker, context.workers)

@@ -16,6 +16,6 @@ def reachable(graph: Graph, sources: ps.Table | Iterable[Key] | Key) -> ps.Table
     check_graph("reachable", graph)
     if graph.needs_numbers:
         return graph.by_id(reachable(graph.in_numbers, graph.numbers_among(sources)))
-    starts = graph.among(sources).select(ID, name="reachable: starts", distance=ps.lit(0, "long"))
-    steps = graph.links.select(SRC, DST, name="reachable: ends")
+    starts = graph.among(sources).select(ID, distance=ps.lit(0, "long")).named("reachable: starts")
+    steps = graph.links.select(SRC, DST).named("reachable: ends")
     return nearest(starts, steps, name="reachable", length=0).select(ID)

@@ -52,7 +52,7 @@ class SavedWays:
             for name, changes in self._unsaved.items():
                 changes += come[name].to_batches() if name in come else []
 
-    def save(self, ways: Ways, *, changes_only: bool) -> Mapping[str, ps.Piece]:
+    def save(self, ways: Ways, *, changes_only: bool) -> Mapping[str, ps.ports.Piece]:
         """Steps and starts by the vertex to which they lead, and the keys of all vertices."""
         changes, self._unsaved = self._unsaved, {"steps": [], "starts": []}
         is_whole = not changes_only or changes is None
@@ -60,9 +60,9 @@ class SavedWays:
         steps, starts = (table_of(self._kept[name], rows[name]) for name in ("steps", "starts"))
         keys = batch_of(self._kept["keys"], *ways.keys(changes_only=not is_whole))
         return {
-            "steps": ps.Piece(steps, (DST,), is_whole=is_whole, adds_up=True),
-            "starts": ps.Piece(starts, (ID,), is_whole=is_whole, adds_up=True),
-            "keys": ps.Piece(pa.Table.from_batches([keys]), (), (ID,), is_whole=is_whole),
+            "steps": ps.ports.Piece(steps, (DST,), is_whole=is_whole, adds_up=True),
+            "starts": ps.ports.Piece(starts, (ID,), is_whole=is_whole, adds_up=True),
+            "keys": ps.ports.Piece(pa.Table.from_batches([keys]), (), (ID,), is_whole=is_whole),
         }
 
     def _all(self, ways: Ways) -> dict[str, list[pa.RecordBatch]]:
@@ -74,7 +74,7 @@ class SavedWays:
     def restore(self, ways: Ways, pieces: Mapping[str, pa.Table], worker: int, workers: int) -> None:
         """Let ways continue with the steps and starts of a worker's vertices, and with the keys of all."""
         steps, starts = (added_up(pieces[name]) for name in ("steps", "starts"))
-        is_own = ps.saved.owners(pieces["keys"], (ID,), workers) == worker
+        is_own = ps.ports.saved.owners(pieces["keys"], (ID,), workers) == worker
         ways.restore(self.steps_of(steps), StartChanges(*arrays_of(starts)), told_of(pieces["keys"]), is_own)
 
 

@@ -27,9 +27,9 @@ def searched(
     column ``length`` unless all have the one that is given. With ``by_rank`` distances are labels, of which
     the least are passed on first. With ``both_ways`` every step leads back as well; it is given once.
     """
-    begun, went = starts.changes(name=f"{name}: starts"), steps.changes(name=f"{name}: steps")
+    begun, went = starts.changes().named(f"{name}: starts"), steps.changes().named(f"{name}: steps")
     if both_ways:
-        went = went.map_batches(_both_ways, name=f"{name}: both ways")
+        went = went.map_batches(_both_ways).named(f"{name}: both ways")
     search = Search(begun.schema, length, by_rank=by_rank, both_ways=both_ways)
     with begun.loop(f"{name}: phases") as phases:
         begun, went = phases.enter(begun), phases.enter(went)

@@ -42,9 +42,9 @@ def shortest_paths(
     if weighted:
         steps = weighed_steps(back, "shortest paths")
     else:
-        steps = back.links.select("src", "dst", name="shortest paths: steps", length=ps.lit(1, "long"))
+        steps = back.links.select("src", "dst", length=ps.lit(1, "long")).named("shortest paths: steps")
     zero = ps.lit(0, steps.schema.field(LENGTH).type)
-    starts = graph.among(landmarks).select(ID, name="landmarks", landmark=ps.col(ID), distance=zero)
+    starts = graph.among(landmarks).select(ID, landmark=ps.col(ID), distance=zero).named("landmarks")
     return nearest_in_loop(starts, steps, "landmark", name="shortest paths").select(
         ID, "landmark", "distance"
     )
@@ -70,9 +70,9 @@ def _side_by_side(
 ) -> ps.Table:
     back = graph.reversed()
     found = (
-        (sssp(back, start) if weighted else bfs(back, start).rename(distance="level")).select(
-            ID, name="shortest paths: to one", landmark=ps.lit(each, kind), distance=ps.col("distance")
-        )
+        (sssp(back, start) if weighted else bfs(back, start).rename({"level": "distance"}))
+        .select(ID, landmark=ps.lit(each, kind), distance=ps.col("distance"))
+        .named("shortest paths: to one")
         for each, start in zip(landmarks, starts, strict=True)
     )
-    return reduce(lambda one, other: one.union(other, name="shortest paths"), found)
+    return reduce(lambda one, other: one.union(other).named("shortest paths"), found)

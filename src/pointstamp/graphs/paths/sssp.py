@@ -31,7 +31,7 @@ def sssp(graph: Graph, source: ps.Table | Iterable[Key] | Key) -> ps.Table:
         return checked.by_id(sssp(checked.in_numbers, checked.numbers_among(source)))
     steps = weighed_steps(graph, "sssp")
     zero = ps.lit(0, steps.schema.field(LENGTH).type)
-    starts = graph.among(source).select(ID, name="sssp: starts", distance=zero)
+    starts = graph.among(source).select(ID, distance=zero).named("sssp: starts")
     return nearest(starts, steps, name="sssp")
 
 
@@ -43,8 +43,8 @@ def weighed_steps(graph: Graph, name: str) -> ps.Table:
             "weight='km'), or use bfs, which counts edges."
         )
     kind = pa.int64() if pa.types.is_integer(graph.links.schema.field(WEIGHT).type) else pa.float64()
-    steps = graph.links.select(SRC, DST, name=f"{name}: steps", length=ps.col(WEIGHT).cast(kind))
-    return steps.map_batches(not_negative, name=f"{name}: weights are not negative")
+    steps = graph.links.select(SRC, DST, length=ps.col(WEIGHT).cast(kind)).named(f"{name}: steps")
+    return steps.map_batches(not_negative).named(f"{name}: weights are not negative")
 
 
 def with_checked_weights(graph: Graph) -> Graph:

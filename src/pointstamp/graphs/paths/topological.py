@@ -15,26 +15,24 @@ def topological_levels(graph: Graph) -> ps.Table:
     An edge from a vertex to itself is a cycle, and so is every edge that has no direction.
     """
     check_graph("topological_levels", graph)
-    links = graph.links.select(SRC, DST).distinct(name="levels: links")
+    links = graph.links.select(SRC, DST).distinct().named("levels: links")
     endless = graph.ids.iterate(
         lambda left, links: (
-            links.join(left, {SRC: ID}, name="levels: from those left")
-            .select(id=ps.col(DST))
-            .distinct(name="levels: left")
-        ),
+            links.join(left, {SRC: ID}).named("levels: from those left").select(id=ps.col(DST)).distinct()
+        ).named("levels: left"),
         links,
         name="levels: cycles",
     )
-    ordered = graph.ids.minus(endless, name="levels: in order")
-    inside = links.join(ordered, {DST: ID}, name="levels: links in order").select(SRC, DST)
+    ordered = graph.ids.except_(endless).named("levels: in order")
+    inside = links.join(ordered, {DST: ID}).named("levels: links in order").select(SRC, DST)
     starts = ordered.select(ID, level=ps.lit(0, "long"))
     levels = starts.iterate(_higher, starts, inside, name="levels")
-    return levels.union(endless.select(ID, level=ps.lit(None, "long")), name="levels: of every vertex")
+    return levels.union(endless.select(ID, level=ps.lit(None, "long"))).named("levels: of every vertex")
 
 
 def _higher(levels: ps.Table, starts: ps.Table, links: ps.Table) -> ps.Table:
     """One level more than the highest that leads to a vertex."""
-    above = levels.join(links, {ID: SRC}, name="levels: above").select(
-        id=ps.col(DST), level=ps.col("level") + 1
+    above = (
+        levels.join(links, {ID: SRC}).named("levels: above").select(id=ps.col(DST), level=ps.col("level") + 1)
     )
-    return starts.union(above).reduce(ID, level=ps.max("level"), name="levels: highest")
+    return starts.union(above).group_by(ID).agg(level=ps.max("level")).named("levels: highest")

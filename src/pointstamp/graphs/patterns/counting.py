@@ -26,7 +26,7 @@ def corners(edges: ps.Table, *, name: str) -> ps.Table:
     An end is here for each of its edges, and a corner as often as the ``sides`` opposite to it count in all.
     The edges are those of a simple graph, each pair once, with a column ``sides``, a number from 1 to 127.
     """
-    changes = edges.changes(name=f"{name}: edges")
+    changes = edges.changes().named(f"{name}: edges")
     return ps.Table(ps.operator(name, FindCorners(changes.schema), edges=changes.broadcast()))
 
 
@@ -41,21 +41,21 @@ class FindCorners:
         self.outputs = pa.schema([(ID, pa.int64()), ("is_corner", pa.bool_()), edges.field(DIFF)])
         self._edges = pa.schema([edges.field(name).with_nullable(True) for name in edges.names])
         self._triads = Triads()
-        self._waiting: dict[ps.Time, list[pa.RecordBatch]] = {}
+        self._waiting: dict[ps.timely.Time, list[pa.RecordBatch]] = {}
         self._worker, self._workers = 0, 1
         # What has changed since it was last saved, once it was.
         self._unsaved: list[pa.Table] | None = None
 
-    def on_start(self, context: ps.Context) -> None:
+    def on_start(self, context: ps.ports.Context) -> None:
         """Begin without edges."""
         self._worker, self._workers = context.worker, context.workers
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Keep changes until their epoch is complete."""
         self._waiting.setdefault(context.time, []).append(batch)
         context.notify_at()
 
-    def on_notify(self, context: ps.Context) -> None:
+    def on_notify(self, context: ps.ports.Context) -> None:
         """Make the changes of an epoch, and send the corners of the triangles that come and go with them."""
         table = table_of(self._edges, self._waiting.pop(context.time, []))
         changes, is_own = Changes(*arrays_of(table)), self._is_own(table)
@@ -67,22 +67,22 @@ class FindCorners:
             if len(ids):
                 context.send(batch_of(context.schema(), ids, np.full(len(ids), is_corner), times))
 
-    def save(self, *, changes_only: bool) -> Mapping[str, ps.Piece]:
+    def save(self, *, changes_only: bool) -> Mapping[str, ps.ports.Piece]:
         """All edges, or how they have changed."""
         assert not self._waiting, f"epochs {list(self._waiting)} are open at a snapshot"
         changes, self._unsaved = self._unsaved, []
         if changes_only and changes is not None:
             table = pa.concat_tables([self._edges.empty_table(), *changes])
-            return {"edges": ps.Piece(table, (), is_whole=False, adds_up=True)}
+            return {"edges": ps.ports.Piece(table, (), is_whole=False, adds_up=True)}
         src, dst, sides = self._triads.edges()
         edges = batch_of(self._edges, src, dst, sides, np.ones(len(src), np.int64))
-        return {"edges": ps.Piece(pa.Table.from_batches([edges]), (), adds_up=True)}
+        return {"edges": ps.ports.Piece(pa.Table.from_batches([edges]), (), adds_up=True)}
 
-    def restore(self, context: ps.Context, pieces: Mapping[str, pa.Table]) -> None:
+    def restore(self, context: ps.ports.Context, pieces: Mapping[str, pa.Table]) -> None:
         """Continue with all edges, which may have been saved by several workers."""
         self.on_start(context)
         src, dst, sides, _ = arrays_of(added_up(pieces["edges"]))
         self._triads.restore(Changes(src, dst, sides, np.ones(len(src), np.int64)))
 
     def _is_own(self, edges: pa.Table) -> np.typing.NDArray[np.bool_]:
-        return np.asarray(ps.saved.owners(edges, (SRC, DST), self._workers) == self._worker)
+        return np.asarray(ps.ports.saved.owners(edges, (SRC, DST), self._workers) == self._worker)

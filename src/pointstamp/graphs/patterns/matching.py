@@ -27,13 +27,13 @@ def maximal_matching(graph: Graph) -> ps.Table:
         SRC: ps.functions.least(ps.col(SRC), ps.col(DST)),
         DST: ps.functions.greatest(ps.col(SRC), ps.col(DST)),
     }
-    pairs = graph.links.filter(ps.col(SRC) != ps.col(DST)).select(**ends).distinct(name="matching: pairs")
+    pairs = graph.links.filter(ps.col(SRC) != ps.col(DST)).select(**ends).distinct().named("matching: pairs")
     schema = pa.schema([*pairs.schema, pa.field("turn", pa.int64())])
-    edges = pairs.map_batches(_with_turns, schema, name="matching: turns")
+    edges = pairs.map_batches(_with_turns, schema).named("matching: turns")
     with edges.loop("matching") as loop:
         edges = loop.enter(edges)
         matched = loop.variable(schema, "matched")
-        grown = matched.union(_first_at_both_ends(_free(edges, matched)), name="matching: grown")
+        grown = matched.union(_first_at_both_ends(_free(edges, matched))).named("matching: grown")
         loop.feedback(matched, grown)
         return loop.leave(grown).select(SRC, DST)
 
@@ -41,16 +41,16 @@ def maximal_matching(graph: Graph) -> ps.Table:
 def _free(edges: ps.Table, matched: ps.Table) -> ps.Table:
     """The edges neither of whose ends is matched."""
     taken = matched.select(id=ps.col(SRC)).union(matched.select(id=ps.col(DST)))
-    at_src = edges.join(taken, {SRC: ID}, how="anti", name="matching: source is free")
-    return at_src.join(taken, {DST: ID}, how="anti", name="matching: target is free")
+    at_src = edges.join(taken, {SRC: ID}, how="anti").named("matching: source is free")
+    return at_src.join(taken, {DST: ID}, how="anti").named("matching: target is free")
 
 
 def _first_at_both_ends(edges: ps.Table) -> ps.Table:
     """The edges that come before all others at both of their ends."""
     at_src = edges.select("turn", SRC, DST, id=ps.col(SRC))
     at_ends = at_src.union(edges.select("turn", SRC, DST, id=ps.col(DST)))
-    first = at_ends.distinct(ID, by=["turn", SRC, DST], name="matching: first at an end")
-    ends = first.reduce(SRC, DST, "turn", ends=ps.count(), name="matching: ends at which it is first")
+    first = at_ends.distinct(ID, by=["turn", SRC, DST]).named("matching: first at an end")
+    ends = first.group_by(SRC, DST, "turn").agg(ends=ps.count()).named("matching: ends at which it is first")
     return ends.filter(ps.col("ends") == 2).select(SRC, DST, "turn")
 
 

@@ -42,7 +42,7 @@ def find(graph: Graph, motif: str) -> Table:
     for number, term in enumerate(terms):
         if isinstance(term, EdgeTerm) and term.is_negated:
             ends = [f"{name}.{ID}" for name in term.vertices]
-            found = found.join(_of_term(edges, term, number), ends, how="anti", name="motif: not there")
+            found = found.join(_of_term(edges, term, number), ends, how="anti").named("motif: not there")
     return _with_properties(graph, found, terms)
 
 
@@ -50,29 +50,29 @@ def _edges(graph: Graph) -> Table:
     """The edges with their properties, in the directions in which they lead."""
     if graph.directed:
         return graph.edges
-    between = graph.edges.filter(col(SRC) != col(DST), name="motif: between two")
-    turned = between.with_columns(name="motif: the other way", **{SRC: col(DST), DST: col(SRC)})
-    return graph.edges.union(turned, name="motif: both ways")
+    between = graph.edges.filter(col(SRC) != col(DST)).named("motif: between two")
+    turned = between.with_columns(**{SRC: col(DST), DST: col(SRC)}).named("motif: the other way")
+    return graph.edges.union(turned).named("motif: both ways")
 
 
 def _of_term(edges: Table, term: EdgeTerm, number: int) -> Table:
     """The edges of a term, under its names; of an edge of which nothing has a name its number."""
     if term.src is not None and term.src == term.dst:
-        edges = edges.filter(col(SRC) == col(DST), name="motif: loops")
+        edges = edges.filter(col(SRC) == col(DST)).named("motif: loops")
     columns = {
         f"{name}.{ID}": col(end) for name, end in ((term.src, SRC), (term.dst, DST)) if name is not None
     }
     if term.edge is not None:
         columns |= {f"{term.edge}.{column}": col(column) for column in edges.schema.names}
-    return edges.select(name="motif: a term", **(columns or {f"#{number}": lit(number)}))
+    return edges.select(**(columns or {f"#{number}": lit(number)})).named("motif: a term")
 
 
 def _joined(found: Table | None, more: Table, shared: list[str]) -> Table:
     if found is None:
         return more
     if not shared:
-        return found.join(more, how="cross", name="motif: all pairs")
-    return found.join(more, shared, name="motif: one term more")
+        return found.join(more, how="cross").named("motif: all pairs")
+    return found.join(more, shared).named("motif: one term more")
 
 
 def _with_properties(graph: Graph, found: Table, terms: Sequence[Term]) -> Table:
@@ -83,6 +83,6 @@ def _with_properties(graph: Graph, found: Table, terms: Sequence[Term]) -> Table
         columns += [f"{name}.{column}" for column in (of_edges if is_edge else of_vertices)]
         if not is_edge and len(of_vertices) > 1:
             theirs = {f"{name}.{column}": col(column) for column in of_vertices}
-            vertices = graph.vertices.select(name=f"motif: vertices {name}", **theirs)
-            found = found.join(vertices, f"{name}.{ID}", name=f"motif: properties of {name}")
-    return found.select(*columns, name="motif")
+            vertices = graph.vertices.select(**theirs).named(f"motif: vertices {name}")
+            found = found.join(vertices, f"{name}.{ID}").named(f"motif: properties of {name}")
+    return found.select(*columns).named("motif")

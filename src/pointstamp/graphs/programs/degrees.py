@@ -15,11 +15,15 @@ def degrees(graph: Graph) -> ps.Table:
     """
     check_graph("degrees", graph)
     none, one = ps.lit(0, "long"), ps.lit(1, "long")
-    begin = graph.edges.select(name="begin", id=ps.col(SRC), begins=one, ends=none)
-    end = graph.edges.select(name="end", id=ps.col(DST), begins=none, ends=one)
-    alone = graph.ids.select(ID, name="of every vertex", begins=none, ends=none)
+    begin = graph.edges.select(id=ps.col(SRC), begins=one, ends=none).named("begin")
+    end = graph.edges.select(id=ps.col(DST), begins=none, ends=one).named("end")
+    alone = graph.ids.select(ID, begins=none, ends=none).named("of every vertex")
     counted = (
-        begin.union(end).union(alone).reduce(ID, begins=ps.sum("begins"), ends=ps.sum("ends"), name="degrees")
+        begin.union(end)
+        .union(alone)
+        .group_by(ID)
+        .agg(begins=ps.sum("begins"), ends=ps.sum("ends"))
+        .named("degrees")
     )
     both = ps.col("begins") + ps.col("ends")
     return counted.select(

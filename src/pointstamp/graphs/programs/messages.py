@@ -35,7 +35,7 @@ def with_ends(edges: Table, vertices: Table) -> Table:
                 f"a triplet has '{clash}' twice: as a property of edges, and as a property of vertices at "
                 f"'{end}'. Rename one of them."
             )
-        edges = edges.join(vertices.select(**{end: col(ID), **named}), end, name=f"triplets: {end}")
+        edges = edges.join(vertices.select(**{end: col(ID), **named}), end).named(f"triplets: {end}")
     return edges
 
 
@@ -54,7 +54,7 @@ def aggregate_messages(
     """
     check_graph("aggregate_messages", graph)
     sent = messages_of("aggregate_messages", triplets(graph), to_src, to_dst)
-    return sent.reduce(ID, aggregates={**(aggregates or {}), **named})
+    return sent.group_by(ID).agg({**(aggregates or {}), **named})
 
 
 def messages_of(who: str, of: Table, to_src: Message | None, to_dst: Message | None) -> Table:
@@ -71,4 +71,4 @@ def messages_of(who: str, of: Table, to_src: Message | None, to_dst: Message | N
             parts.append(of.select(**{ID: col(end), **columns}))
     if not parts:
         raise FlowError(f"{who}: no message was defined. Give to_src, to_dst or both.")
-    return parts[0] if len(parts) == 1 else parts[0].union(parts[1], name="messages")
+    return parts[0] if len(parts) == 1 else parts[0].union(parts[1]).named("messages")

@@ -62,10 +62,10 @@ def pregel(
 
     def one_round(now: Table, along: Table) -> Table:
         sent = messages_of("pregel", with_ends(along, now), to_src, to_dst)
-        came = sent.reduce(ID, aggregates=aggregates)
-        beside = now.join(came, ID, how="left", name="states and messages")
+        came = sent.group_by(ID).agg(aggregates)
+        beside = now.join(came, ID, how="left").named("states and messages")
         if callable(update):
-            return beside.map_batches(update, states.schema, name="update")
+            return beside.map_batches(update, states.schema).named("update")
         return beside.select(ID, **update)
 
     if rounds is None:

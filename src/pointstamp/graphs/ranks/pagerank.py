@@ -1,6 +1,6 @@
 """Incremental PageRank: the changed ranks of each epoch.
 
-    graph = graphs.Graph(flow.input("edges", "src long, dst long, w long").running(weight="w"))
+    graph = graphs.Graph(flow.table("edges", "src long, dst long, w long", weight="w"))
     flow.output("ranks", graphs.pagerank(graph))                   # id, rank double
 
 The ranks p of Brin and Page (1998) solve p = b + d A p, where b is the *reset*, 1 for every vertex, d the
@@ -97,8 +97,8 @@ def _pushed(who: str, graph: Graph, sources: Table | None, damping: float, toler
             f"{who} of {graph}: the graph must be outside of loops, got one in loop '{links.loops[-1]}'. "
             "Leave the loop first."
         )
-    ids = graph.ids.changes(name="vertices")
-    resets = ids if sources is None else sources.changes(name="resets")
+    ids = graph.ids.changes().named("vertices")
+    resets = ids if sources is None else sources.changes().named("resets")
     logic = PushResiduals(graph.key_type, damping, tolerance, counts_sources=sources is not None)
     with links.loop("residuals") as loop:
         again = loop.variable(logic.outputs["again"], "incoming")
@@ -109,7 +109,7 @@ def _pushed(who: str, graph: Graph, sources: Table | None, damping: float, toler
             "again": again.exchange("id"),
         }
         if sources is not None:
-            counts = resets.map_batches(_summed, _COUNTS, name="number of sources")
+            counts = resets.map_batches(_summed, _COUNTS).named("number of sources")
             inputs["sources"] = loop.enter(counts).broadcast()
         told, ranks = cast("tuple[Stream, Stream]", operator(who, logic, **inputs))
         loop.feedback(again, told)
@@ -124,16 +124,16 @@ def _summed(changes: pa.RecordBatch) -> pa.RecordBatch:
 
 def _scaled(who: str, ranks: Table, damping: float, tolerance: float, sums_to: SumsTo) -> Table:
     if sums_to is None:
-        return ranks.select("id", name=who, rank=col("units") * ((1 - damping) / units(tolerance)))
+        return ranks.select("id", rank=col("units") * ((1 - damping) / units(tolerance))).named(who)
     if sums_to not in ("one", "vertices"):
         raise FlowError(
             f"{who}: sums_to must be 'one', 'vertices' or None, got {sums_to!r}. Choose one of these."
         )
     # As doubles, for a sum of units may exceed a long; a sum of doubles is exact here.
-    masses = ranks.select("id", name=f"{who}: masses", mass=col("units").cast("double"))
-    all_of_it = masses.reduce(total=sum_of("mass"), vertices=count(), name=f"{who}: total")
-    parts = masses.join(all_of_it, how="cross", name=f"{who}: parts")
+    masses = ranks.select("id", mass=col("units").cast("double")).named(f"{who}: masses")
+    all_of_it = masses.agg(total=sum_of("mass"), vertices=count()).named(f"{who}: total")
+    parts = masses.join(all_of_it, how="cross").named(f"{who}: parts")
     wanted = 1.0 if sums_to == "one" else col("vertices")
     # If no source is a vertex, all ranks are 0, and so is their sum.
     total = when(col("total") > 0, col("total")).otherwise(1.0)
-    return parts.select("id", name=who, rank=col("mass") / total * wanted)
+    return parts.select("id", rank=col("mass") / total * wanted).named(who)

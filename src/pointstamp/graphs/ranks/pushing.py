@@ -15,11 +15,11 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from pointstamp import Context, Piece
 from pointstamp.graphs.arrays.slots import Slots, distinct
 from pointstamp.graphs.ranks.link_runs import Links, Numbers, added_up
 from pointstamp.graphs.ranks.residuals import NONE, Residuals
 from pointstamp.graphs.ranks.saving import pieces_of, saved_sources
+from pointstamp.ports import Context, Piece
 
 # No loop gets so far: a time of this round is complete when its whole epoch is.
 _LAST_ROUND: Final = 1 << 62

@@ -9,7 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from pointstamp import Piece
+from pointstamp.ports import Piece
 
 _SOURCES: Final = "sources"
 

@@ -41,9 +41,10 @@ def gathered(
     """
     home = zlib.crc32(name.encode())
     at_one = {
-        which: table.with_columns(
-            name=f"{name}: {which} brought together", home=ps.lit(home, "long")
-        ).changes(name=f"{name}: {which}")
+        which: table.with_columns(home=ps.lit(home, "long"))
+        .named(f"{name}: {which} brought together")
+        .changes()
+        .named(f"{name}: {which}")
         for which, table in (("edges", edges), ("vertices", vertices))
         if table is not None
     }
@@ -72,16 +73,16 @@ class Gathered:
         self._graph = WholeGraph(
             kept["edges"].field(WEIGHT).type.to_pandas_dtype() if self._has_weights else np.int8
         )
-        self._waiting: dict[ps.Time, dict[str, list[pa.RecordBatch]]] = {}
+        self._waiting: dict[ps.timely.Time, dict[str, list[pa.RecordBatch]]] = {}
         # What has changed since it was last saved, once it was.
         self._unsaved: dict[str, list[pa.RecordBatch]] | None = None
 
-    def on_receive(self, context: ps.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+    def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Keep changes until their epoch is complete."""
         self._waiting.setdefault(context.time, {}).setdefault(input, []).append(batch)
         context.notify_at()
 
-    def on_notify(self, context: ps.Context) -> None:
+    def on_notify(self, context: ps.ports.Context) -> None:
         """Make the changes of an epoch, and send how the answer changes."""
         waiting = self._waiting.pop(context.time, {})
         if self._unsaved is not None:
@@ -104,14 +105,14 @@ class Gathered:
         change = self._graph.change(CountedEdges(src, dst, lengths, by), given or _NO_VERTICES)
         return self._algorithm.changed(self._graph, change)
 
-    def save(self, *, changes_only: bool) -> Mapping[str, ps.Piece]:
+    def save(self, *, changes_only: bool) -> Mapping[str, ps.ports.Piece]:
         """All edges and vertices that were given, or how they have changed."""
         assert not self._waiting, f"epochs {list(self._waiting)} are open at a snapshot"
         changes, self._unsaved = self._unsaved, {which: [] for which in self._kept}
         is_whole = not changes_only or changes is None
         rows = self._all() if is_whole or changes is None else changes
         return {
-            which: ps.Piece(table_of(schema, rows[which]), (_HOME,), is_whole=is_whole, adds_up=True)
+            which: ps.ports.Piece(table_of(schema, rows[which]), (_HOME,), is_whole=is_whole, adds_up=True)
             for which, schema in self._kept.items()
         }
 
@@ -128,7 +129,7 @@ class Gathered:
             made[which] = [batch_of(schema, *(there[name] for name in schema.names))]
         return made
 
-    def restore(self, context: ps.Context, pieces: Mapping[str, pa.Table]) -> None:
+    def restore(self, context: ps.ports.Context, pieces: Mapping[str, pa.Table]) -> None:
         """Resume with the graph; recompute the last answer."""
         self._changed({which: added_up(pieces[which]) for which in self._kept})
 

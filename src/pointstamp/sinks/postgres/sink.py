@@ -139,7 +139,7 @@ class PostgresSink(SinkBase, RedactedRepr):
         unknown = [name for name in key if name not in said.columns]
         if unknown or (key and said.kind == "appended" and not self.changes):
             found = (
-                "is a stream, whose rows are appended. Let the output be a table: stream.running()"
+                "is a stream, whose rows are appended. Let the output be a table: stream.to_table()"
                 if not unknown
                 else f"has no column {', '.join(unknown)}; it has {', '.join(said.columns)}"
             )

@@ -66,7 +66,7 @@ class RecordColumns(RedactedRepr):
             raise FlowError(
                 f"{who}: on_bad='keep' keeps records that cannot be decoded, so a column must distinguish "
                 "them. Ask for it: columns={'why': 'error', 'value': 'value', ...}; or write them to a "
-                "folder: on_bad=ps.BadRecords(path)."
+                "folder: on_bad=ps.io.BadRecords(path)."
             )
         if (self.format == "avro") != (self.registry is not None):
             raise FlowError(
@@ -176,7 +176,7 @@ def _undecodable(messages: Sequence["Message"], problems: Mapping[int, str], who
     return SourceError(
         f"{who}: the record at offset {messages[place].offset()} cannot be decoded: {words}. It is {text}."
         f"{more} Restart the query with on_bad='skip' to leave such records out, or with "
-        "on_bad=ps.BadRecords(path) to write them to a folder; checkpoint and output stay as they are."
+        "on_bad=ps.io.BadRecords(path) to write them to a folder; checkpoint and output stay as they are."
     )
 
 

@@ -124,9 +124,9 @@ def kafka(
     - ``starting``: where a new query begins: ``"earliest"``, ``"latest"``, or with the records since a time,
       a datetime or milliseconds since 1970.
     - ``on_bad``: what becomes of records that cannot be decoded: an ``"error"``; ``"skip"`` (or ``"drop"``),
-      counted in a warning and in ``query.lastProgress["rowsSkipped"]``; ``ps.BadRecords(path)``, which counts
-      them likewise and writes them to a folder; or ``"keep"``, with nulls and the reason in the column that
-      is the error. It may be changed when a query is restarted, but for ``"keep"``.
+      counted in a warning and in ``query.last_progress["rowsSkipped"]``; ``ps.io.BadRecords(path)``, which
+      counts them likewise and writes them to a folder; or ``"keep"``, with nulls and the reason in the column
+      that is the error. It may be changed when a query is restarted, but for ``"keep"``.
     - ``on_lost``: whether records that are needed and were removed are an ``"error"``, or to ``"skip"``.
     - ``skip``: records that are left out, as ``"topic/partition/offset"``, and counted like those that cannot
       be decoded. It may be changed when a query is restarted, also for a record that ended the query.
@@ -500,7 +500,7 @@ class KafkaWatch(WatchBase):
         if missing and is_first:
             raise SourceError(
                 f"{source.cluster} has no topic {', '.join(map(repr, missing))}. Create it, or name "
-                "another one. A pattern (ps.kafka(..., pattern='orders-.*')) also finds topics that are "
+                "another one. A pattern (ps.io.kafka(..., pattern='orders-.*')) also finds topics that are "
                 "created later."
             )
         new = [

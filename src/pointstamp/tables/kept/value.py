@@ -19,7 +19,7 @@ def rows_of_table(schema: pa.Schema, who: str) -> pa.Schema:
     if not is_changes(schema):
         raise FlowError(
             f"{who} is a stream, not a table, so its rows do not accumulate. Read its rows by epoch, or "
-            "make the output a table: flow.output('name', stream.running())."
+            "make the output a table: flow.output('name', stream.to_table())."
         )
     return pa.schema(list(schema)[:-1])
 

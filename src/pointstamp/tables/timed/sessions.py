@@ -24,7 +24,7 @@ from pointstamp.tables.kept.weights import DIFF, DIFF_FIELD
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """The function of ``sessions``: from groups to their rows, each with its session."""
+    """The function of ``session_window``: from groups to their rows, each with its session."""
 
     at: str
     gap: int

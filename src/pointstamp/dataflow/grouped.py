@@ -1,0 +1,49 @@
+"""Groups of rows: what ``group_by`` makes, and ``agg`` and ``count`` make rows of again."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from pointstamp.errors import FlowError
+from pointstamp.reduce.aggregate import Aggregate, Aggregation
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroups(Generic[T]):
+    """The rows of each key; made by ``stream.group_by`` and ``table.group_by``."""
+
+    _aggregated: Callable[[dict[str, Aggregation], str], T]
+
+    def agg(self, aggregates: Mapping[str, Aggregation] | None = None, /, **named: Aggregation) -> T:
+        """One row for each key, with aggregates of its rows: ``group_by("city").agg(people=ps.count())``.
+
+        Args:
+            aggregates: Aggregates by the names of their columns.
+            **named: The same as keywords; a column may have any name.
+
+        Returns:
+            The key columns and the aggregates, in the order in which they were given.
+
+        """
+        return self._aggregated(given_aggregates(aggregates, named), "reduce")
+
+    def count(self) -> T:
+        """Count the rows of each key; the column is ``count``."""
+        return self._aggregated({"count": Aggregate("count")}, "count")
+
+
+def given_aggregates(
+    aggregates: Mapping[str, Aggregation] | None, named: Mapping[str, Aggregation]
+) -> dict[str, Aggregation]:
+    """Return all aggregates by name; FlowError where one is given twice."""
+    given: object = {} if aggregates is None else aggregates
+    if not isinstance(given, Mapping):
+        raise FlowError(
+            f"agg() takes aggregates by name, got {aggregates!r} of type {type(aggregates).__name__}. Write "
+            "agg(total=ps.sum('amount'))."
+        )
+    if twice := [name for name in given if name in named]:
+        raise FlowError(f"agg() was given the aggregate '{twice[0]}' twice. Remove one of them.")
+    return {**given, **named}

@@ -1,0 +1,44 @@
+"""Protocols for sources, sinks, operators, aggregates and stores that users write."""
+
+from pointstamp.flow.logic import (
+    DeclaredOperator,
+    IsNotified,
+    OperatorLike,
+    Receives,
+    Starts,
+    WatchesFrontiers,
+)
+from pointstamp.operators.context import Context, SendSession
+from pointstamp.operators.stateless import Row
+from pointstamp.reduce.aggregate import Accumulator
+from pointstamp.sinks.port import Compactor, Publisher, Sink, Staged, Writer
+from pointstamp.sources.port import Part, Source, Unit, Watch
+from pointstamp.state import saved
+from pointstamp.state.pieces import Piece, Stateful
+from pointstamp.storage.port import Storage
+
+__all__ = [
+    "Accumulator",
+    "Compactor",
+    "Context",
+    "DeclaredOperator",
+    "IsNotified",
+    "OperatorLike",
+    "Part",
+    "Piece",
+    "Publisher",
+    "Receives",
+    "Row",
+    "SendSession",
+    "Sink",
+    "Source",
+    "Staged",
+    "Starts",
+    "Stateful",
+    "Storage",
+    "Unit",
+    "Watch",
+    "WatchesFrontiers",
+    "Writer",
+    "saved",
+]

@@ -1,0 +1,11 @@
+"""How far a run or a query is: what ``query.progress()`` and ``run.status()`` return."""
+
+from pointstamp.running.status import InputStatus, KeptStatus, LoopStatus, OutputStatus, RunStatus
+
+__all__ = [
+    "InputStatus",
+    "KeptStatus",
+    "LoopStatus",
+    "OutputStatus",
+    "RunStatus",
+]

@@ -1,0 +1,34 @@
+"""The parts of timely dataflow: times, summaries, antichains, capabilities, probes, runs driven by hand."""
+
+from pointstamp.dataflow.loops import Loop, TableLoop
+from pointstamp.flow.event_epochs import EventTime
+from pointstamp.flow.probe import Probe
+from pointstamp.operators.capability import Capability
+from pointstamp.order.antichain import Antichain
+from pointstamp.progress.pointstamp import Pointstamp
+from pointstamp.progress.why import Holder
+from pointstamp.running.feeding import FlowControl, RunInput
+from pointstamp.running.local import LocalRun
+from pointstamp.topology.domain import RootSummary, Time, TimeOrder
+from pointstamp.topology.stacks import Stacks
+from pointstamp.topology.summary import Summary, delay
+
+__all__ = [
+    "Antichain",
+    "Capability",
+    "EventTime",
+    "FlowControl",
+    "Holder",
+    "LocalRun",
+    "Loop",
+    "Pointstamp",
+    "Probe",
+    "RootSummary",
+    "RunInput",
+    "Stacks",
+    "Summary",
+    "TableLoop",
+    "Time",
+    "TimeOrder",
+    "delay",
+]
