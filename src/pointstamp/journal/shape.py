@@ -254,17 +254,19 @@ def _differences(before: FlowShape, now: FlowShape) -> Iterator[str]:
     An operator that only reads something else than before is not listed if what it reads is.
     """
     gone = {each.name: each for place, each in before.operators.items() if place not in now.operators}
-    said, others = [], []
+    said: list[str] = []
+    new: list[str] = []
+    others: list[str] = []
     for place, operator in now.operators.items():
         stored = before.operators.get(place)
         compared = stored or gone.get(operator.name)
         if compared is None:
-            said.append(f"{operator.name} is new")
+            new.append(f"{operator.name} is new")
             continue
         said += _parameters(before, compared, now, operator)
         if stored is None or not _is_same(stored, operator):
             others.append(f"{operator.name} computes something else")
-    yield from said or others
+    yield from [*said, *new] or others
     yield from _orphans(before, now)
     inputs = _places(now, NodeKind.INPUT)
     yield from (f"input {name} is missing" for name in _places(before, NodeKind.INPUT) if name not in inputs)
