@@ -64,6 +64,7 @@ class PlanBuilder:
         """Remove everything that was written after a mark."""
         size, self._scopes, self.event_times, self.forgets = mark
         del self.plan.nodes[size:]
+        del self.owners[size:]
 
     def add(
         self,
