@@ -125,6 +125,7 @@ class FlowRecord:
         self.builder.undo(mark)
         for each in (operator, operator.body) if isinstance(operator, PerEpoch) else (operator,):
             each.__dict__["name"] = name
+        self._planned = None
         return lower(operator, values, self.builder)
 
     def held(self, given: object) -> Recorded:
