@@ -63,7 +63,7 @@ class PlanBuilder:
     def undo(self, mark: Mark) -> None:
         """Remove everything that was written after a mark."""
         size, self._scopes, self.event_times, self.forgets = mark
-        del self.plan.nodes[size:]
+        del self.plan.nodes[size:], self.owners[size:]
 
     def add(
         self,
