@@ -51,7 +51,7 @@ def test_the_graph_of_a_loop_appears_with_frontiers_that_move(browser: WebDriver
             browser.get(dashboard.address)
             until(browser, lambda: time_of(browser, "halve") == "epoch 1, round 0")
             assert texts(browser, ".region text")[0].endswith("loop until 0")
-            assert {"numbers", "concat", "branch", "halve", "count", "lengths"} <= set(
+            assert {"numbers", "union", "split", "halve", "count", "lengths"} <= set(
                 texts(browser, ".node title")
             )
             assert {"by start", "by rounds"} <= set(texts(browser, ".pact"))

@@ -50,7 +50,7 @@ def same(row: Mapping[str, Any]) -> Mapping[str, Any]:
 def test_an_aggregate_that_replaced_rows_would_change_is_refused(
     aggregate: ps.functions.Aggregate, shown: str, running: bool
 ) -> None:
-    with pytest.raises(FlowError, match=f"'reduce' of stream 'best' aggregates what 'best' sends.*{shown}"):
+    with pytest.raises(FlowError, match=f"'agg' of stream 'best' aggregates what 'best' sends.*{shown}"):
         best(rows()).group_by("shop", running=running).agg(n=aggregate).named("mine")
 
 
@@ -65,7 +65,7 @@ def test_updates_of_a_column_that_does_not_only_fall_or_rise_are_refused(
 
 def test_counts_of_updates_are_refused() -> None:
     counted = rows().group_by("item", running=True).count()
-    with pytest.raises(FlowError, match=r"'reduce' of stream 'count' .* 'keys' is count\(\)"):
+    with pytest.raises(FlowError, match=r"'agg' of stream 'count' .* 'keys' is count\(\)"):
         counted.group_by("count").agg(keys=ps.count()).named("sizes")
 
 
@@ -95,7 +95,7 @@ def _through_a_loop(stream: ps.Stream) -> ps.Stream:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_updates_stay_updates_on_every_way(way: str) -> None:
-    with pytest.raises(FlowError, match=r"'reduce' of .* aggregates what '(best|reduce)'"):
+    with pytest.raises(FlowError, match=r"'agg' of .* aggregates what '(best|agg)'"):
         WAYS[way](best(rows())).group_by("shop").agg(n=ps.sum("price")).named("mine")
 
 

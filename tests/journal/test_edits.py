@@ -152,7 +152,7 @@ RIGHT = {
     "graphs": [],
     "windows": [],
 }
-AT_LEAST = {"Stream": 75, "Table": 65, "graphs": 30, "windows": 9}
+AT_LEAST = {"Stream": 60, "Table": 55, "graphs": 30, "windows": 9}
 
 
 FUNCTIONS_OF_VERBS = ("map_batches(function)", "flat_map(function)", "map(function)", "inspect(function)")

@@ -46,7 +46,7 @@ def test_all_that_stands_behind_an_input_goes_up_to_the_parts_of_a_reduction() -
         "try_sum(shiftright(CAST(`twice` AS BIGINT), 32)), 'low', "
         "try_sum(CAST(`twice` AS BIGINT) & 4294967295)) END as `total`, max(`twice`) as `most` group by s",
     ]
-    assert "Spark does 'reduce' before the workers: select count(1) as `n`" in before
+    assert "Spark does 'agg' before the workers: select count(1) as `n`" in before
     assert flow.describe() == before  # the flow itself is as it was
     parts = pa.table(
         {"s": ["a", "a", "b"], "n": [2, 3, 1], "most": [7, 9, None],
@@ -97,7 +97,7 @@ ENDS: list[tuple[str, Callable[[ps.Stream], object], list[str]]] = [
     ("a mean", lambda rows: rows.group_by("k").agg(m=ps.mean("i"), n=ps.count()), []),
     ("a sum of floats", lambda rows: rows.group_by("k").agg(t=ps.sum("d")), []),
     ("a key of floats", lambda rows: rows.count("d"), []),
-    ("a median", lambda rows: rows.group_by("k").agg(m=ps.median("i")), ["reduce: arguments"]),
+    ("a median", lambda rows: rows.group_by("k").agg(m=ps.median("i")), ["agg: arguments"]),
     ("a loop", lambda rows: _in_a_loop(rows), []),
     ("names that Spark takes for one", lambda rows: rows.select("i", I=ps.col("k")), []),
     ("a name with a dot", lambda rows: rows.filter(ps.col("i") > 0).select(_dotted), ["filter"]),

@@ -423,7 +423,7 @@ def test_a_new_view_is_rejected_also_if_changes_are_accepted() -> None:
 def test_an_output_whose_operator_keeps_a_table_for_others_cannot_be_dropped(tmp_path: Path) -> None:
     def flow(*, has_first: bool) -> ps.Dataflow:
         made = ps.Dataflow("shared")
-        t = made.table("t", T).count("k", "v")  # which may lose rows
+        t = made.table("t", T).group_by("k", "v").count()  # which may lose rows
         if has_first:
             made.output("first", t.top(1, "k", by="v").named("first"))
         made.output("second", t.top(2, "k", by="v").named("second"))

@@ -258,7 +258,7 @@ def test_messages_that_wait_are_counted_and_the_rest_of_many_holders_is_a_number
             run.input(f"input {number}").close()
         workers_of(run)[0].step()
         (output,) = status_of(run).outputs
-    assert output.held_by == ("2 messages at epoch 0 for input 0 of 'concat'",)
+    assert output.held_by == ("2 messages at epoch 0 for input 0 of 'union'",)
 
 
 class Interrupting:

@@ -24,7 +24,7 @@ create view r as
 
 WANTED = """\
 output 'cities': city string, total long, diff long not null
-  'reduce' by city: keeps the sums of each key, and no rows; a change costs its rows
+  'agg' by city: keeps the sums of each key, and no rows; a change costs its rows
     'join' by cust and by id: keeps both sides, by key; a change costs its rows and their matches
       'orders: upserts' by id: keeps the row of each key; a change costs its rows
         input 'orders'
@@ -53,7 +53,7 @@ def test_a_view_that_others_are_made_of_is_kept_once() -> None:
 def test_the_plan_is_shown_as_it_was_written() -> None:
     text = ps.sql(VIEWS, parameters={"least": 3}).explain()
     assert text.startswith("== Logical plan ==\noutput 'cities'\n")
-    assert "Aggregate 'reduce' keys=[dear.city] group.0 = sum(dear.price)" in text
+    assert "Aggregate 'agg' keys=[dear.city] group.0 = sum(dear.price)" in text
     assert "Filter 'filter' o.price > 3" in text
     assert "variable becomes Distinct" in text
     data = json.loads(ps.sql(VIEWS, parameters={"least": 3}).explain(format="json"))

@@ -191,7 +191,7 @@ def test_state_does_not_grow_with_the_number_of_epochs(count: int, monkeypatch: 
 
 
 CASES: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
-    (lambda s: s.with_watermark("time", 1), SchemaError, "'event time' of .* needs the column 'time'"),
+    (lambda s: s.with_watermark("time", 1), SchemaError, "'watermark' of .* needs the column 'time'"),
     (lambda s: s.with_watermark("s", 1), SchemaError, "needs a timestamp, a date or an integer"),
     (lambda s: s.with_watermark("at", "1 s"), FlowError, "lateness is a length of integers"),
     (lambda s: s.with_watermark("at", -1), FlowError, "a lateness of 0 or more"),

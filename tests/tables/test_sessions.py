@@ -138,7 +138,7 @@ CASES: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
         "column 's' already exists",
     ),
     (lambda t: t.session_window("s", at="at", gap="1 s", end="diff"), SchemaError, "cannot be called 'diff'"),
-    (lambda t: t.session_window("at", "5 minutes"), AttributeError, r"here that is sessions\('user'"),
+    (lambda t: t.sessionize("at", "5 minutes"), AttributeError, r"here that is session_window\('user'"),
 ]
 
 

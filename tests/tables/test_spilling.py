@@ -101,7 +101,6 @@ def check_same(one: Run, other: Run) -> None:
 def _index_min(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("run", "run_file", "merging"):
         monkeypatch.setattr(f"pointstamp.tables.kept.{module}.INDEXED_ROWS_MIN", request.param)
-    monkeypatch.setattr("pointstamp.tables.kept.run._INDEXED_HASHES_MIN", 0)
 
 
 @pytest.mark.usefixtures("_index_min")

@@ -202,7 +202,7 @@ def test_rows_of_a_table_that_only_grows_are_a_stream_again() -> None:
     results = flow.run(a=[[{"k": 1}], [{"k": 1}, {"k": 2}]], b=[[{"k": 1}, {"k": 1}], []], workers=2)["pairs"]
     assert [results[epoch].to_pylist() for epoch in (0, 1)] == [[{"k": 1}] * 2] * 2
     with pytest.raises(
-        FlowError, match=r"'appended' of table 'count.*': rows of this table .*can be deleted"
+        FlowError, match=r"'to stream' of table 'count.*': rows of this table .*can be deleted"
     ):
         a.count("k").to_stream()
 

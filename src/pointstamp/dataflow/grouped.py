@@ -27,7 +27,7 @@ class RowGroups(Generic[T]):
             The key columns and the aggregates, in the order in which they were given.
 
         """
-        return self._aggregated(given_aggregates(aggregates, named), "reduce")
+        return self._aggregated(given_aggregates(aggregates, named), "agg")
 
     def count(self) -> T:
         """Count the rows of each key; the column is ``count``."""

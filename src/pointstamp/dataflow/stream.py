@@ -293,7 +293,7 @@ class Stream(Recorded):
     def union(self, *others: "Stream") -> "Stream":
         """The rows of this stream and of others with the same schema, in no particular order."""
         parts = (self._operator, *(each._operator for each in others))
-        return self._stream(lambda: logical.Union(parts, name="concat"), *others)
+        return self._stream(lambda: logical.Union(parts, name="union"), *others)
 
     def inspect(self, function: Callable[[Any, pa.RecordBatch], None]) -> "Stream":
         """Show each batch with its time to a function; the stream continues unchanged."""
@@ -474,7 +474,7 @@ class Stream(Recorded):
         """
         return self._stream(
             lambda: streams.Watermark(
-                self._operator, at, lateness, late, late_output, idle, name="event time"
+                self._operator, at, lateness, late, late_output, idle, name="watermark"
             )
         )
 
@@ -490,7 +490,7 @@ class Stream(Recorded):
         time = col(when) if isinstance(when, str) else when
         return self._stream(
             lambda: streams.DelayUntil(
-                self._operator, time, tuple(each._operator for each in clock), name="delay until"
+                self._operator, time, tuple(each._operator for each in clock), name="emit on close"
             ),
             *clock,
         )
@@ -541,7 +541,7 @@ class Stream(Recorded):
         much later, the other row may be. Both streams need ``with_watermark``: rows that can meet nothing any
         more, by the lesser bound, are forgotten. Otherwise it is as a join of tables.
         """
-        mine, theirs = (each.to_table().named("join within: rows") for each in (self, other))
+        mine, theirs = (each.to_table().named("join interval: rows") for each in (self, other))
         return mine.join_interval(theirs, on, at=at, within=within, suffix=suffix)
 
     def delay(self, epochs: int = 1) -> "Stream":

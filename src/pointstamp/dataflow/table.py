@@ -235,7 +235,7 @@ class Table(Recorded):
                 how,
                 tolerance,
                 suffix,
-                name="join as of",
+                name="join asof",
             ),
             other,
         )
@@ -243,12 +243,12 @@ class Table(Recorded):
     def except_(self, other: "Table") -> "Table":
         """The rows of this table that the other does not have, each once (SQL's ``except``)."""
         theirs = self._given("except_", other)
-        return self._table(lambda: logical.Except(self._operator, theirs, name="minus"), other)
+        return self._table(lambda: logical.Except(self._operator, theirs, name="except"), other)
 
     def except_all(self, other: "Table") -> "Table":
         """The rows of this table, each as often as it has more copies here (SQL's ``except all``)."""
         theirs = self._given("except_all", other)
-        return self._table(lambda: logical.Except(self._operator, theirs, True, name="minus"), other)
+        return self._table(lambda: logical.Except(self._operator, theirs, True, name="except"), other)
 
     def intersect(self, other: "Table") -> "Table":
         """The rows that both tables have, each once."""
@@ -363,7 +363,7 @@ class Table(Recorded):
         null is not there.
         """
         return self._table(
-            lambda: streams.TemporalFilter(self._operator, timed(when), self._clock(), name="keep until"),
+            lambda: streams.TemporalFilter(self._operator, timed(when), self._clock(), name="retain until"),
             *self._record.clock,
         )
 
@@ -393,7 +393,7 @@ class Table(Recorded):
         times = pair_of_times("'join within'", at)
         return self._stream(
             lambda: streams.IntervalJoin(
-                self._operator, theirs, keys, times, within, suffix, name="join within"
+                self._operator, theirs, keys, times, within, suffix, name="join interval"
             ),
             other,
         )
@@ -410,7 +410,7 @@ class Table(Recorded):
             "window_end").agg(price=ps.max("price")).emit_on_close()
         """
         return self._stream(
-            lambda: streams.EmitOnClose(self._operator, timed(when), self._clock(), name="final"),
+            lambda: streams.EmitOnClose(self._operator, timed(when), self._clock(), name="emit on close"),
             *self._record.clock,
         )
 
@@ -476,7 +476,7 @@ class Table(Recorded):
 
     def to_stream(self) -> Stream:
         """The rows as a stream, as they are added; for tables that only grow, and refused for others."""
-        return self._stream(lambda: streams.AppendedRows(self._operator, name="appended"))
+        return self._stream(lambda: streams.AppendedRows(self._operator, name="to stream"))
 
     def _table(self, make: Callable[[], LogicalOperator], *others: Recorded) -> "Table":
         return table_of(self._record, *self._record.write(make, self, *others))

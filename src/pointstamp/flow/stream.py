@@ -331,7 +331,7 @@ def reduced(stream: Stream, keys: tuple[str, ...], asked: Reducing) -> Stream:
         what = f"'{others[0]}' is {asked.aggregates[others[0]]}" if others else "it has no key column"
         raise FlowError(
             f"{who} cannot be running: {what}. A table keeps it up to date, and takes back what it has sent: "
-            "to_table().reduce(...)."
+            "to_table().group_by(...).agg(...)."
         )
     at = wiring(stream)
     reduces = Reduces(keys, asked.aggregates, asked.running)

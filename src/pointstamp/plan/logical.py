@@ -70,7 +70,7 @@ class LogicalOperator:
         if _is_checked.get():
             assert self.schema is not None, "the schema of an operator is derived when it is made"
 
-    @property
+    @cached_property
     def inputs(self) -> "tuple[LogicalOperator, ...]":
         """Return the operators that this one reads, in the order of its fields."""
         return tuple(_inputs_of(self))

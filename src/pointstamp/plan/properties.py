@@ -486,9 +486,7 @@ def needed(operator: LogicalOperator, used: Columns, found: Found) -> Sequence[C
             own = {operator.start, operator.end}
             return [(used - own) | {*operator.keys, operator.at}, *everything[1:]]
         case streams.TemporalFilter() | streams.EmitOnClose():
-            when = operator.when
-            asked = [when] if isinstance(when, str) else columns_of(when)
-            return [used.union(asked) & everything[0], *everything[1:]]
+            return [used.union(columns_of(operator.when)) & everything[0], *everything[1:]]
         case _:
             return everything
 

@@ -60,6 +60,9 @@ def all_of(conditions: Sequence[Expression], schema: pa.Schema) -> Expression:
     The conditions are evaluated one after the other, each for rows for which all before it hold. ``and``
     evaluates its other side where this side is null: a null is made false before a condition that can raise.
     """
+    if len(conditions) > _CHAIN_MAX and not any(can_raise(each, schema) for each in conditions):
+        half = len(conditions) // 2  # a tree that is as high as a chain is long cannot be evaluated
+        return all_of(conditions[:half], schema) & all_of(conditions[half:], schema)
     made = conditions[0]
     for each in conditions[1:]:
         if can_raise(each, schema) and not _is_never_null(made):
@@ -114,6 +117,7 @@ def substitute(expression: Expression, values: Mapping[str, Expression]) -> Expr
             return expression
 
 
+_CHAIN_MAX: Final = 16
 _SIZE_MAX: Final = 30
 """An expression with more parts is not put into another: a chain of steps would make it as long as it is."""
 

@@ -70,8 +70,12 @@ class CatalystRules:
         plan = analyzed
         for _ in range(_PASSES_MAX):
             changed = plan
-            for rule in self._rules:
-                changed = rule.apply(changed)
+            for name, rule in zip(RULES, self._rules, strict=True):
+                try:
+                    changed = rule.apply(changed)
+                except PySparkException as error:
+                    simple = name.rpartition(".")[2]
+                    raise SqlError(f"Spark's rule {simple} does not apply: {error}") from error
             if changed.fastEquals(plan):
                 break
             plan = changed
