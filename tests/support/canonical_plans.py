@@ -140,8 +140,7 @@ class _Canonical:
             columns.setdefault(name, f"{other}<{theirs[own]}>")
         pairs = []
         for a, b in operator.keys:
-            sides = (mine[a], theirs[b]) if not is_turned else (theirs[b], mine[a])
-            pairs.append(" = ".join(sides))
+            pairs.append(" = ".join((theirs[b], mine[a]) if is_turned else (mine[a], theirs[b])))
             if kind == "inner":
                 columns[a] = f"key<{pairs[-1]}>"
                 if told.get(b) not in (None, a):
