@@ -114,9 +114,9 @@ class _Canonical:
             and name in operator.schema.names
             and name not in columns
         }
-        found = {name: columns[name] for name in operator.schema.names if name in columns}
+        passed = {name: columns[name] for name in operator.schema.names if name in columns}
         head = [f"{type(operator).__name__} {' '.join(parts)} of {', '.join(kept)}"]
-        return [*head, *_indented(text)], {**found, **added}
+        return [*head, *_indented(text)], {**passed, **added}
 
     def _filter(self, operator: logical.Filter) -> tuple[list[str], Columns]:
         text, columns = self.of(operator.input)
