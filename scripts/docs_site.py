@@ -122,10 +122,7 @@ def reference() -> dict[str, str]:
     }
 
 
-_VERBS: Final = (
-    *("run", "run", "stream", "stream", "start", "start"),
-    *("input", "stream_input", "table"),
-)
+_VERBS: Final = ("run", "stream", "start", "open", "stream_input", "table")
 _OPTIONS: Final = {
     "spark": "the session",
     "on": "the session; None: this process",
