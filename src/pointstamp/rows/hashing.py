@@ -182,7 +182,9 @@ def _bytes(width: int) -> HashFunction:
 
 
 def _fixed_bytes(array: pa.Array, base: int) -> Hashes:
-    return kernels.hash_fixed(_address(array.buffers()[1]), array.offset, len(array), array.type.bit_width // 8, base)
+    return kernels.hash_fixed(
+        _address(array.buffers()[1]), array.offset, len(array), array.type.bit_width // 8, base
+    )
 
 
 def _offsets(array: pa.Array, dtype: str) -> Counts:
