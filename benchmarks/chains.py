@@ -17,8 +17,8 @@ from time import process_time
 import pyarrow as pa
 
 from pointstamp.dataflow import Dataflow
+from pointstamp.driver.local import LocalRun, workers_of
 from pointstamp.expressions.tree import col
-from pointstamp.running.local import LocalRun, workers_of
 
 PARTS = 5
 

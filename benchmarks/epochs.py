@@ -27,7 +27,7 @@ import polars as pl
 import pyarrow as pa
 
 import pointstamp as ps
-from pointstamp.running.processes import ProcessRun
+from pointstamp.driver.processes import ProcessRun
 
 Rows: TypeAlias = "pa.RecordBatch | pa.Table"
 

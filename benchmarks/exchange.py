@@ -28,8 +28,8 @@ import pyarrow as pa
 
 from pointstamp.dataflow import Dataflow
 from pointstamp.dataflow.operator import operator
+from pointstamp.driver.processes import ProcessRun
 from pointstamp.operators.context import Context
-from pointstamp.running.processes import ProcessRun
 
 PROCESSES = 2
 KEY = pa.schema([("key", pa.int64())])

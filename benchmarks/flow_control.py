@@ -18,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 
 import pointstamp as ps
-from pointstamp.running.driving import Collector, drive
-from pointstamp.running.feeding import FlowControl, feeder
-from pointstamp.running.local import LocalRun
-from pointstamp.running.processes import ProcessRun
+from pointstamp.driver.feeder import FlowControl, feeder
+from pointstamp.driver.local import LocalRun
+from pointstamp.driver.processes import ProcessRun
+from pointstamp.driver.run_loop import Collector, drive
 
 ROWS = 131_072
 EPOCHS = 300

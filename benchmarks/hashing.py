@@ -21,8 +21,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from pointstamp.rows.hashing import hash_columns
-from pointstamp.rows.partition import partition
+from pointstamp.arrow.row_hashing import hash_columns, partition
 
 BATCH_ROWS = (8_192, 1_000_000)
 ROWS_PER_CASE = 4_000_000

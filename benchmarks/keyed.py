@@ -20,9 +20,9 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from pointstamp.keyed.index import KeyIndex
+from pointstamp.arrow.key_index import KeyIndex
 from pointstamp.operators.context import Context
-from pointstamp.reduce.asking import count
+from pointstamp.reduce.constructors import count
 from pointstamp.reduce.reductions import RunningReduce, WindowedReduce
 from pointstamp.topology.domain import Time
 

@@ -21,9 +21,9 @@ from time import perf_counter
 
 from pointstamp.dataflow import Dataflow
 from pointstamp.dataflow.operator import operator
+from pointstamp.driver.local import LocalRun
+from pointstamp.driver.processes import ProcessRun
 from pointstamp.operators.context import Context
-from pointstamp.running.local import LocalRun
-from pointstamp.running.processes import ProcessRun
 
 Run = LocalRun | ProcessRun
 Open = Callable[[Dataflow], AbstractContextManager[Run]]

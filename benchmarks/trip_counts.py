@@ -22,15 +22,14 @@ import pyarrow as pa
 from benchmarks.rounds import empty_epochs, empty_rounds
 
 import pointstamp as ps
+from pointstamp.driver import processes
+from pointstamp.driver.bounded_worker import run_worker
+from pointstamp.driver.messages import failure_in, post_failure
+from pointstamp.driver.processes import ProcessRun
+from pointstamp.driver.worker_process import RunMember, Seat, member_names
 from pointstamp.flow.plan import Plan
 from pointstamp.mesh.mesh import Mesh
 from pointstamp.mesh.wire import Body, MessageKind
-from pointstamp.running import processes
-from pointstamp.running.boundedworker import run_worker
-from pointstamp.running.failing import failure_in
-from pointstamp.running.posting import post_failure
-from pointstamp.running.processes import ProcessRun
-from pointstamp.running.workerprocess import RunMember, Seat, member_names
 
 WARM_UP = 2
 EPOCHS = 40

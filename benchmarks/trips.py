@@ -25,9 +25,9 @@ import pyarrow as pa
 from benchmarks.rounds import empty_epochs, empty_rounds
 
 import pointstamp as ps
+from pointstamp.driver.processes import ProcessRun
 from pointstamp.mesh.mesh import Mesh
 from pointstamp.mesh.wire import MessageKind
-from pointstamp.running.processes import ProcessRun
 
 PARTS = 5
 MESSAGES = 200

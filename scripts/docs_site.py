@@ -50,9 +50,9 @@ if (window.mermaid) {
 
 TOPICS: Final = {
     "flows": ("Flows, streams and tables", ("dataflow", "flow")),
-    "running": ("Running flows and queries", ("running", "query")),
+    "running": ("Running flows and queries", ("driver", "query")),
     "expressions": ("Expressions and functions", ("expressions",)),
-    "aggregates": ("Aggregates and window functions", ("reduce", "tables")),
+    "aggregates": ("Aggregates and window functions", ("reduce", "incremental")),
     "sql": ("SQL and DataFrames", ("sql_views", "views")),
     "io": ("Sources and sinks", ("sources", "sinks", "io", "storage", "spark")),
     "operators": ("Custom operators and state", ("operators", "state", "ports")),
@@ -192,7 +192,7 @@ def defaults() -> str:
         value = getattr(import_module(module), member)
         if member.endswith(("Policy", "Options", "Control")):
             found["Policies"].append((name, value))
-        elif module.startswith("pointstamp.sources") and inspect.isfunction(value):
+        elif module.startswith("pointstamp.connectors") and inspect.isfunction(value):
             found["Sources"].append((name, value))
         elif member == "catalog" or (
             member.endswith("Sink") and member != "CatalogSink" and dataclasses.is_dataclass(value)

@@ -1,7 +1,7 @@
 """Plant single mistakes in modules, run the tests that execute them, and report the mistakes no test finds.
 
     .venv/bin/python scripts/mutants.py --base HEAD~20                 # modules that changed since then
-    .venv/bin/python scripts/mutants.py --module src/pointstamp/graphs/ranks/residuals.py --limit 50
+    .venv/bin/python scripts/mutants.py --module src/pointstamp/graphs/page_rank.py --limit 50
 
 A *mutant* is the source with one small change: a comparison that includes or excludes its limit, ``and`` for
 ``or``, a removed ``not``, ``+`` for ``-``, ``min`` for ``max``, a number or a slice that is off by one, a

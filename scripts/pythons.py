@@ -23,10 +23,10 @@ NEEDED: Final = (
 )
 """What the tests and the build need besides what pointstamp needs."""
 TESTS: Final = (
-    *("tests/order", "tests/topology", "tests/progress", "tests/rows", "tests/worker"),
+    *("tests/order", "tests/topology", "tests/progress", "tests/arrow", "tests/worker"),
     "tests/query/test_endings.py",
 )
-WITH_SPARK: Final = "tests/rows/test_ddl.py"
+WITH_SPARK: Final = "tests/arrow/test_ddl.py"
 """Of these folders, the tests that pyspark judges."""
 SECONDS_MAX: Final = 30
 

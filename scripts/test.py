@@ -22,18 +22,18 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
 PARTS: Final = (
-    *("rows", "expressions", "keyed", "operators", "state", "reduce", "flow", "worker"),
-    *("order", "topology", "progress", "storage", "sinks", "sources", "show"),
+    *("arrow", "expressions", "operators", "state", "reduce", "flow", "worker"),
+    *("order", "topology", "progress", "storage", "connectors", "arrangement", "show"),
 )
 """The packages whose tests need no other package, by the names of their folders."""
 PYTEST: Final = ["-m", "pytest", "-p", "no:cacheprovider", "--durations=15", "--durations-min=4"]
 
 
-TABLES: Final = ("tests/tables", "tests/sql_views")
+TABLES: Final = ("tests/incremental", "tests/sql_views")
 """Where thousands of random queries are."""
-TABLES_AND_GRAPHS: Final = ("tests/tables", "tests/graphs")
+TABLES_AND_GRAPHS: Final = ("tests/incremental", "tests/graphs")
 """What is made of tables, without SQL."""
-MODELS: Final = ("tests/simulate", "tests/judge", "tests/sql_views", "models/tests")
+MODELS: Final = ("tests/simulate", "tests/verify", "tests/sql_views", "models/tests")
 """What works and never waits, besides the parts."""
 QUERIES: Final = ("tests/query", "tests/journal", "tests/torture")
 """What waits most of its time: for processes that start, end and are killed."""
@@ -41,10 +41,12 @@ AS_PYTHON: Final = "(as_python or both_ways) and not spark and not long"
 """What runs with the core as Python where all others run it compiled."""
 MORE: Final = {
     "long": ("order", "topology", "progress"),
-    "more": ("rows", "keyed", "reduce", "show"),
+    "more": ("arrow", "reduce", "show"),
 }
 """The profiles of hypothesis, and the packages whose properties are tried with their many examples."""
-IN_ZONES: Final = tuple(f"tests/{part}" for part in ("expressions", "sql_views", "rows", "sources", "tables"))
+IN_ZONES: Final = tuple(
+    f"tests/{part}" for part in ("expressions", "sql_views", "arrow", "connectors", "incremental")
+)
 """What could depend on the time zone and the locale of the machine, and must not."""
 ELSEWHERE: Final = (
     {"TZ": "America/St_Johns", "LC_ALL": "POSIX"},

@@ -27,7 +27,7 @@ import pytest
 import pointstamp as ps
 from pointstamp.cli.main import main
 from pointstamp.graphs import GraphFrame, Pregel
-from pointstamp.judge.trace import describe_event, load
+from pointstamp.verify.trace import describe_event, load
 from support import pages
 from support.pages import DOCS, PAGES, ROOT, name_of
 

@@ -11,7 +11,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 WITHOUT_TEXT: Final = ("KeyboardInterrupt", "Died", "_Died", "SumTooLarge")
 PER_CASE: Final = ("kind",)
-"""Types that a table of cases names: one test of tests/running, for an interrupt and a lost driver."""
+"""Types that a table of cases names: one test of tests/driver, for an interrupt and a lost driver."""
 
 
 def raises_without_match(text: str) -> list[str]:

@@ -18,10 +18,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import pointstamp as ps
+from pointstamp.connectors.kafka.record_decoding import AvroDecoder
+from pointstamp.connectors.postgres.database import Database, connection_options
 from pointstamp.errors import PointstampError
 from pointstamp.redaction import harmless, identity, is_secret, redact, redact_options, redact_text
-from pointstamp.sinks.postgres.database import Database, connection_options
-from pointstamp.sources.kafka.avro import AvroDecoder
 from pointstamp.storage.anywhere import FsspecStorage, storage_at, url_of
 
 SECRET = "SECRETVALUE"  # noqa: S105 - what is looked for

@@ -37,7 +37,7 @@ from pyspark.sql import SparkSession
 
 import pointstamp as ps
 from pointstamp import graphs
-from pointstamp.sinks.reading import read_changes
+from pointstamp.connectors.published.reader import read_changes
 
 WAIT_SECONDS_MAX = 600.0
 

@@ -26,7 +26,7 @@ from benchmarks.tables.cases import CASES, text_keys
 from benchmarks.tables.updates import measured
 
 import pointstamp
-from pointstamp.running.processes import ProcessRun
+from pointstamp.driver.processes import ProcessRun
 
 Sizes = dict[str, int]
 Figure = tuple[str, float, float | None]

@@ -26,15 +26,15 @@ import pyarrow as pa
 from benchmarks.figures import report
 
 from pointstamp import Dataflow
+from pointstamp.connectors.memory import Rows
+from pointstamp.connectors.published.reader import read_changes
+from pointstamp.connectors.published.sink import ParquetSink
 from pointstamp.query.crew import InProcessLauncher, Launcher
+from pointstamp.query.local_query import ProcessLauncher
+from pointstamp.query.mission import QuerySpec
 from pointstamp.query.policy import SnapshotPolicy
-from pointstamp.query.processcrew import ProcessLauncher
-from pointstamp.query.queryspec import QuerySpec
-from pointstamp.query.starting import query_id_at
+from pointstamp.query.start_checks import query_id_at
 from pointstamp.query.supervisor import Supervisor
-from pointstamp.sinks.parquet import ParquetSink
-from pointstamp.sinks.reading import read_changes
-from pointstamp.sources.memory import Rows
 from pointstamp.storage.local import LocalStorage
 
 KEYS = 100_000

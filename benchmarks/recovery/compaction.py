@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 from benchmarks.figures import report
 
-from pointstamp.sinks.compactor import ParquetCompactor, compact
-from pointstamp.sinks.parquet import ParquetSink
-from pointstamp.sinks.reading import published_files, read_changes
-from pointstamp.sinks.tiers import CompactionPolicy
+from pointstamp.connectors.published.compactor import ParquetCompactor, compact
+from pointstamp.connectors.published.merging import CompactionPolicy
+from pointstamp.connectors.published.reader import published_files, read_changes
+from pointstamp.connectors.published.sink import ParquetSink
 from pointstamp.storage.local import LocalStorage
 from pointstamp.storage.port import Content
 

@@ -27,11 +27,10 @@ from benchmarks.figures import report, timed
 from benchmarks.recovery.commits import check
 
 from pointstamp import Dataflow
+from pointstamp.connectors.published.reader import read_changes
+from pointstamp.connectors.source import AllAtOnce, Part, Unit
 from pointstamp.query.policy import RestartPolicy
 from pointstamp.query.query import Query
-from pointstamp.sinks.reading import read_changes
-from pointstamp.sources.once import AllAtOnce
-from pointstamp.sources.port import Part, Unit
 
 WORKERS = 2
 ROWS = 10_000

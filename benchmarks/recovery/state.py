@@ -22,10 +22,10 @@ import pyarrow as pa
 from benchmarks.figures import report, timed
 
 from pointstamp import Dataflow
-from pointstamp.journal.parts import decode_part, encode_part, restored_from
-from pointstamp.journal.saved_part import PartSaved
+from pointstamp.driver.local import LocalTransport
+from pointstamp.journal.history import PartSaved
+from pointstamp.journal.snapshot_parts import decode_part, encode_part, restored_from
 from pointstamp.progress.pointstamp import WorkerIndex
-from pointstamp.running.local import LocalTransport
 from pointstamp.storage.local import LocalStorage
 from pointstamp.worker.snapshots import Restored, WorkerSnapshot
 from pointstamp.worker.worker import Worker

@@ -22,9 +22,9 @@ import numpy as np
 from benchmarks.figures import report
 from benchmarks.recovery.commits import Timed, batches_of, counting_spec
 
+from pointstamp.connectors.published.sink import ParquetSink
 from pointstamp.query.crew import InProcessLauncher
 from pointstamp.query.policy import SnapshotPolicy
-from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.storage.local import LocalStorage
 from pointstamp.storage.port import Content
 

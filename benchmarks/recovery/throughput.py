@@ -19,10 +19,10 @@ import pyarrow as pa
 from benchmarks.figures import report
 from benchmarks.recovery.commits import counting_spec
 
+from pointstamp.connectors.published.reader import read_changes
+from pointstamp.query.local_query import ProcessLauncher
 from pointstamp.query.policy import SnapshotPolicy
-from pointstamp.query.processcrew import ProcessLauncher
 from pointstamp.query.supervisor import Supervisor
-from pointstamp.sinks.reading import read_changes
 
 KEYS = 1_000_000
 WORKERS = 2

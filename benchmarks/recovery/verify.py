@@ -26,17 +26,17 @@ import pyarrow as pa
 from benchmarks.figures import report
 
 import pointstamp as ps
+from pointstamp.connectors.memory import Rows
+from pointstamp.connectors.published.reader import read_changes
+from pointstamp.connectors.published.sink import ParquetSink
 from pointstamp.graphs import connected_components
 from pointstamp.journal.history import Committed
-from pointstamp.judge.online_process import JudgeProcess
+from pointstamp.query.local_query import ProcessLauncher
+from pointstamp.query.mission import QuerySpec
 from pointstamp.query.policy import SnapshotPolicy
-from pointstamp.query.processcrew import ProcessLauncher
-from pointstamp.query.queryspec import QuerySpec
 from pointstamp.query.supervisor import Supervisor
-from pointstamp.sinks.parquet import ParquetSink
-from pointstamp.sinks.reading import read_changes
-from pointstamp.sources.memory import Rows
 from pointstamp.storage.local import LocalStorage
+from pointstamp.verify.verifier import JudgeProcess
 
 WORKERS = 2
 DISTINCT_MAX = 100

@@ -32,13 +32,8 @@ from benchmarks.figures import report, timed
 from benchmarks.recovery.state import Counting
 
 from pointstamp import Dataflow
-from pointstamp.journal.history import Committed
-from pointstamp.journal.parts import encode_part
-from pointstamp.query.beginning import Beginning, begin_generation
-from pointstamp.query.mission import Mission
-from pointstamp.query.queryspec import QuerySpec
-from pointstamp.query.session import Session
-from pointstamp.running.messages import (
+from pointstamp.connectors.published.sink import ParquetSink
+from pointstamp.driver.messages import (
     Order,
     Progressed,
     Ready,
@@ -50,8 +45,12 @@ from pointstamp.running.messages import (
     decode_report,
     encode,
 )
-from pointstamp.sinks.parquet import ParquetSink
-from pointstamp.state.keeping import KeptRows
+from pointstamp.journal.history import Committed
+from pointstamp.journal.snapshot_parts import encode_part
+from pointstamp.query.mission import Mission, QuerySpec
+from pointstamp.query.recovery import Beginning, begin_generation
+from pointstamp.query.session import Session
+from pointstamp.state.memory_budget import KeptRows
 from pointstamp.storage.local import LocalStorage
 from pointstamp.testing.script import PAUSE, ScriptedSource
 from pointstamp.worker.snapshots import WorkerSnapshot

@@ -32,8 +32,8 @@ from benchmarks.spark.session import session
 from pyspark.sql import DataFrame, SparkSession
 
 from pointstamp import Dataflow
-from pointstamp.sinks.reading import read_changes
-from pointstamp.sources.files import files
+from pointstamp.connectors.files.source import files
+from pointstamp.connectors.published.reader import read_changes
 
 KEYS = 100_000
 WORKERS = 2

@@ -27,9 +27,9 @@ from benchmarks.spark.session import SLOTS, session
 from pyspark.sql import SparkSession
 
 from pointstamp import Dataflow
+from pointstamp.connectors.files.source import files
+from pointstamp.connectors.published.reader import read_changes
 from pointstamp.graphs import connected_components
-from pointstamp.sinks.reading import read_changes
-from pointstamp.sources.files import files
 
 WAIT_SECONDS_MAX = 300.0
 

@@ -33,7 +33,7 @@ from benchmarks.spark.session import SLOTS, TURNS_MAX, best_of_turns, session
 from pyspark.sql import DataFrame, SparkSession
 
 from pointstamp import Dataflow, QueryOptions
-from pointstamp.spark.packing import PACKED_DDL, input_specs, packer
+from pointstamp.spark.row_packing import PACKED_DDL, input_specs, packer
 
 Counts = npt.NDArray[np.int64]
 

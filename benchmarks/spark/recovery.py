@@ -36,15 +36,15 @@ from benchmarks.spark.steps import Moments, born, note, table
 from pyspark.sql import SparkSession
 
 from pointstamp import Dataflow, QueryOptions
+from pointstamp.connectors.published.reader import read_changes
+from pointstamp.driver.liveness import Sign
 from pointstamp.mesh.mesh import Mesh
 from pointstamp.query import supervisor
 from pointstamp.query.policy import RestartPolicy
 from pointstamp.query.query import Query
 from pointstamp.query.rendezvous import Placement, Roster
-from pointstamp.running.board import Sign
-from pointstamp.sinks.reading import read_changes
-from pointstamp.spark import crew, forming
-from pointstamp.spark.crewtask import QueryWork, Task
+from pointstamp.spark import crew, worker_formation
+from pointstamp.spark.crew_task import QueryWork, Task
 from pointstamp.spark.rendezvous import Membership
 from pointstamp.spark.spare import SpareKeeper
 
@@ -107,7 +107,7 @@ def noticing(moments: Moments) -> Iterator[None]:
         ):
             opened.enter_context(moments.around(owner, name, before, after))
         for module, name, kind, noted in (
-            (forming, "Task", Task, NotedTask),
+            (worker_formation, "Task", Task, NotedTask),
             (crew, "QueryWork", QueryWork, NotedWork),
         ):
             opened.callback(setattr, module, name, kind)

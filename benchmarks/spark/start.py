@@ -29,8 +29,8 @@ from benchmarks.spark.steps import Moments, born, note, table
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
-from pointstamp.spark import forming, job
-from pointstamp.spark.crewtask import Task
+from pointstamp.spark import job, worker_formation
+from pointstamp.spark.crew_task import Task
 
 STEPS = [
     "called",
@@ -88,8 +88,8 @@ def run_flow(spark: SparkSession, moments: Moments) -> None:
         opened.enter_context(moments.around(job, "start_workers", before=STEPS[2]))
         opened.enter_context(moments.around(job, "collect_files", after=STEPS[5]))
         opened.enter_context(moments.around(job, "publish", after=STEPS[6]))
-        opened.callback(setattr, forming, "Task", Task)
-        setattr(forming, "Task", NotedTask)  # noqa: B010 - the name is imported there
+        opened.callback(setattr, worker_formation, "Task", Task)
+        setattr(worker_formation, "Task", NotedTask)  # noqa: B010 - the name is imported there
         moments.take(STEPS[0])
         start_up(spark)
         moments.take(STEPS[7])

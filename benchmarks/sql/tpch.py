@@ -41,7 +41,7 @@ from benchmarks.sql.tpch_peers import by_duckdb, by_spark
 from benchmarks.sql.tpch_queries import NAMES, queries
 
 import pointstamp as ps
-from pointstamp.running.status import status_of
+from pointstamp.driver.status import status_of
 
 LOADS: Final = 2
 CHANGE: Final = 1_000

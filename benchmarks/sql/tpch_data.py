@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pointstamp.rows.schema import as_schema
+from pointstamp.arrow.schema import as_schema
 
 _MONEY: Final = "decimal(15, 2)"
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from benchmarks.figures import report
 
 import pointstamp as ps
-from pointstamp.running.status import status_of
+from pointstamp.driver.status import status_of
 
 EXTRA = 16
 

@@ -27,8 +27,8 @@ import pyarrow as pa
 from benchmarks.figures import Figures, lines_in, report
 
 import pointstamp as ps
-from pointstamp.running.local import workers_of
-from pointstamp.state.keeping import KeptRows
+from pointstamp.driver.local import workers_of
+from pointstamp.state.memory_budget import KeptRows
 
 LOADED_ROWS = 20_000
 CHANGED_ROWS = 1_000

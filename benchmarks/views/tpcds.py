@@ -39,8 +39,8 @@ from benchmarks.views.page import PAGE, RESULTS, measured, page
 from benchmarks.views.tpcds_data import Benchmark, benchmark
 
 import pointstamp as ps
+from pointstamp.driver.status import status_of
 from pointstamp.errors import PointstampError
-from pointstamp.running.status import status_of
 
 FACTS: Final = {
     "catalog_returns": "cr_return_amount",

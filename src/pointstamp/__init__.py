@@ -21,84 +21,81 @@ if TYPE_CHECKING:  # a type checker reads imports only; tests compare them with 
     from pointstamp import status as status
     from pointstamp import testing as testing
     from pointstamp import timely as timely
+    from pointstamp.connectors.published.reader import read_changes as read_changes
+    from pointstamp.connectors.published.reader import read_table as read_table
     from pointstamp.dataflow import Dataflow as Dataflow
-    from pointstamp.dataflow.mutual import iterate as iterate
     from pointstamp.dataflow.operator import operator as operator
     from pointstamp.dataflow.stream import Stream as Stream
     from pointstamp.dataflow.table import Table as Table
+    from pointstamp.dataflow.table import iterate as iterate
+    from pointstamp.driver.results import OutputTables as OutputTables
+    from pointstamp.driver.results import Results as Results
     from pointstamp.expressions.tree import Expression as Expression
     from pointstamp.expressions.tree import col as col
     from pointstamp.expressions.tree import lit as lit
     from pointstamp.expressions.tree import when as when
     from pointstamp.flow.event_epochs import by_event_time as by_event_time
+    from pointstamp.incremental.window_functions import dense_rank as dense_rank
+    from pointstamp.incremental.window_functions import first_value as first_value
+    from pointstamp.incremental.window_functions import lag as lag
+    from pointstamp.incremental.window_functions import last_value as last_value
+    from pointstamp.incremental.window_functions import lead as lead
+    from pointstamp.incremental.window_functions import rank as rank
+    from pointstamp.incremental.window_functions import row_number as row_number
     from pointstamp.query.options import QueryOptions as QueryOptions
     from pointstamp.query.policy import RestartPolicy as RestartPolicy
     from pointstamp.query.policy import SnapshotPolicy as SnapshotPolicy
     from pointstamp.query.query import Query as Query
-    from pointstamp.reduce.asking import aggregate as aggregate
-    from pointstamp.reduce.asking import bool_and as bool_and
-    from pointstamp.reduce.asking import bool_or as bool_or
-    from pointstamp.reduce.asking import collect_list as collect_list
-    from pointstamp.reduce.asking import collect_set as collect_set
-    from pointstamp.reduce.asking import count as count
-    from pointstamp.reduce.asking import count_distinct as count_distinct
-    from pointstamp.reduce.asking import first as first
-    from pointstamp.reduce.asking import last as last
-    from pointstamp.reduce.asking import max as max  # noqa: A004 - SQL's words, as ps.max and not starred
-    from pointstamp.reduce.asking import max_by as max_by
-    from pointstamp.reduce.asking import mean as mean
-    from pointstamp.reduce.asking import median as median
-    from pointstamp.reduce.asking import min as min  # noqa: A004 - SQL's words, as ps.max and not starred
-    from pointstamp.reduce.asking import min_by as min_by
-    from pointstamp.reduce.asking import quantile as quantile
-    from pointstamp.reduce.asking import stddev as stddev
-    from pointstamp.reduce.asking import stddev_pop as stddev_pop
-    from pointstamp.reduce.asking import stddev_samp as stddev_samp
-    from pointstamp.reduce.asking import sum as sum  # noqa: A004 - SQL's words, as ps.max and not starred
-    from pointstamp.reduce.asking import var_pop as var_pop
-    from pointstamp.reduce.asking import var_samp as var_samp
-    from pointstamp.reduce.asking import variance as variance
-    from pointstamp.running.results import OutputTables as OutputTables
-    from pointstamp.running.results import Results as Results
-    from pointstamp.sinks.reading import read_changes as read_changes
-    from pointstamp.sinks.reading import read_table as read_table
-    from pointstamp.sql_views.frames import explain_views as explain_views
-    from pointstamp.sql_views.frames import views as views
-    from pointstamp.sql_views.sql import sql as sql
-    from pointstamp.sql_views.view import view as view
-    from pointstamp.tables.in_order import dense_rank as dense_rank
-    from pointstamp.tables.in_order import first_value as first_value
-    from pointstamp.tables.in_order import lag as lag
-    from pointstamp.tables.in_order import last_value as last_value
-    from pointstamp.tables.in_order import lead as lead
-    from pointstamp.tables.in_order import rank as rank
-    from pointstamp.tables.in_order import row_number as row_number
+    from pointstamp.reduce.constructors import aggregate as aggregate
+    from pointstamp.reduce.constructors import bool_and as bool_and
+    from pointstamp.reduce.constructors import bool_or as bool_or
+    from pointstamp.reduce.constructors import collect_list as collect_list
+    from pointstamp.reduce.constructors import collect_set as collect_set
+    from pointstamp.reduce.constructors import count as count
+    from pointstamp.reduce.constructors import count_distinct as count_distinct
+    from pointstamp.reduce.constructors import first as first
+    from pointstamp.reduce.constructors import last as last
+    from pointstamp.reduce.constructors import max as max  # noqa: A004 - SQL's words, as ps.max and not starred
+    from pointstamp.reduce.constructors import max_by as max_by
+    from pointstamp.reduce.constructors import mean as mean
+    from pointstamp.reduce.constructors import median as median
+    from pointstamp.reduce.constructors import min as min  # noqa: A004 - SQL's words, as ps.max and not starred
+    from pointstamp.reduce.constructors import min_by as min_by
+    from pointstamp.reduce.constructors import quantile as quantile
+    from pointstamp.reduce.constructors import stddev as stddev
+    from pointstamp.reduce.constructors import stddev_pop as stddev_pop
+    from pointstamp.reduce.constructors import stddev_samp as stddev_samp
+    from pointstamp.reduce.constructors import sum as sum  # noqa: A004 - SQL's words, as ps.max and not starred
+    from pointstamp.reduce.constructors import var_pop as var_pop
+    from pointstamp.reduce.constructors import var_samp as var_samp
+    from pointstamp.reduce.constructors import variance as variance
+    from pointstamp.sql_views.entry import explain_views as explain_views
+    from pointstamp.sql_views.entry import sql as sql
+    from pointstamp.sql_views.entry import view as view
+    from pointstamp.sql_views.entry import views as views
 
 _MODULES: Final = ("errors", "functions", "graphs", "io", "ports", "status", "testing", "timely")
 _HOMES: Final = {
     name: home
     for home, names in {
+        "connectors.published.reader": "read_changes read_table",
         "dataflow": "Dataflow",
-        "dataflow.mutual": "iterate",
         "dataflow.operator": "operator",
         "dataflow.stream": "Stream",
-        "dataflow.table": "Table",
+        "dataflow.table": "Table iterate",
+        "driver.results": "OutputTables Results",
         "expressions.tree": "Expression col lit when",
         "flow.event_epochs": "by_event_time",
+        "incremental.window_functions": "dense_rank first_value lag last_value lead rank row_number",
         "query.options": "QueryOptions",
         "query.policy": "RestartPolicy SnapshotPolicy",
         "query.query": "Query",
-        "reduce.asking": (
-            "aggregate bool_and bool_or collect_list collect_set count count_distinct first last "
-            "max max_by mean median min min_by quantile stddev stddev_pop stddev_samp sum var_pop "
-            "var_samp variance"
+        "reduce.constructors": (
+            "aggregate bool_and bool_or collect_list collect_set count count_distinct first "
+            "last max max_by mean median min min_by quantile stddev stddev_pop stddev_samp "
+            "sum var_pop var_samp variance"
         ),
-        "running.results": "OutputTables Results",
-        "sinks.reading": "read_changes read_table",
-        "sql_views.frames": "explain_views views",
-        "sql_views.sql": "sql",
-        "sql_views.view": "view",
-        "tables.in_order": "dense_rank first_value lag last_value lead rank row_number",
+        "sql_views.entry": "explain_views sql view views",
     }.items()
     for name in names.split()
 }

@@ -26,7 +26,7 @@ CORE: Final = (
     *("order/frontier.py", "order/multiset.py"),
     *("progress/direct.py", "progress/loops.py", "progress/tracker.py", "progress/view.py"),
     *("operators/authority.py", "operators/notify.py", "operators/portstate.py"),
-    *("worker/inbox.py", "worker/input.py", "worker/instance.py", "worker/worker.py"),
+    *("worker/instance.py", "worker/input.py", "worker/worker.py"),
 )
 """The modules that are compiled: those in which a flow that moves few rows spends its time.
 

@@ -1,6 +1,8 @@
 """Protocols for sources, sinks, operators, aggregates and stores that users write."""
 
-from pointstamp.flow.logic import (
+from pointstamp.connectors.sink import Compactor, Publisher, Sink, Staged, Writer
+from pointstamp.connectors.source import Part, Source, Unit, Watch
+from pointstamp.flow.custom_operator import (
     DeclaredOperator,
     IsNotified,
     OperatorLike,
@@ -11,8 +13,6 @@ from pointstamp.flow.logic import (
 from pointstamp.operators.context import Context, SendSession
 from pointstamp.operators.stateless import Row
 from pointstamp.reduce.aggregate import Accumulator
-from pointstamp.sinks.port import Compactor, Publisher, Sink, Staged, Writer
-from pointstamp.sources.port import Part, Source, Unit, Watch
 from pointstamp.state import saved
 from pointstamp.state.pieces import Piece, Stateful
 from pointstamp.storage.port import Storage

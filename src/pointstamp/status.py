@@ -1,6 +1,6 @@
 """How far a run or a query is: what ``query.progress()`` and ``run.status()`` return."""
 
-from pointstamp.running.status import InputStatus, KeptStatus, LoopStatus, OutputStatus, RunStatus
+from pointstamp.driver.status import InputStatus, KeptStatus, LoopStatus, OutputStatus, RunStatus
 
 __all__ = [
     "InputStatus",

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pointstamp.arrangement.column_arrays import kept_column
 from pointstamp.arrow import columns
-from pointstamp.tables.kept.columns import kept_column
 
 Values = list[Any]
 

@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pointstamp.arrangement.run import buckets_of
 from pointstamp.arrow import runs
-from pointstamp.tables.kept.buckets import buckets_of
 
 Rows = list[tuple[int, ...]]
 

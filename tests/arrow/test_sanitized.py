@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-TESTS = ("tests/arrow/test_columns.py", "tests/arrow/test_runs.py", "tests/rows/test_hashing.py")
+TESTS = ("tests/arrow/test_columns.py", "tests/arrow/test_runs.py", "tests/arrow/test_hashing.py")
 
 
 def _library(name: str) -> str | None:

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from pointstamp.cli.main import main
-from pointstamp.judge.conformance import Status
-from pointstamp.judge.trace import load
+from pointstamp.verify.conformance import Status
+from pointstamp.verify.trace import load
 from support.sights import KEEPS_FOR_EVER
 
 COMMAND = (sys.executable, "-m", "pointstamp.cli.main", "simulate")

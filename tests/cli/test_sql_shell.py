@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pointstamp.cli.main import main
-from pointstamp.cli.shell.reading import Typed, cut
+from pointstamp.cli.sql_shell import Typed, cut
 
 
 @pytest.fixture

@@ -26,8 +26,8 @@ from selenium.webdriver.remote.webdriver import WebDriver
 
 import pointstamp as ps
 from pointstamp.cli.dashboard import sight_of
-from pointstamp.dashboard.drawn import drawn as drawn_plan
 from pointstamp.dashboard.server import Dashboard
+from pointstamp.dashboard.sight import drawn as drawn_plan
 from support.browsers import SECONDS_MAX, click, console, quiet, resize, texts, until
 from support.sights import Still, chain, halving, halving_query, numbers, write
 

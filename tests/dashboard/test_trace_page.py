@@ -15,12 +15,12 @@ from selenium.webdriver.remote.webdriver import WebDriver
 from pointstamp.cli.dashboard import sight_of
 from pointstamp.cli.main import main
 from pointstamp.dashboard.server import Dashboard
-from pointstamp.judge.trace import Header, Trace, describe_event, load, save
 from pointstamp.simulate.case import Case, prepared
 from pointstamp.simulate.crash.events import Crashed, GenerationBegan
 from pointstamp.simulate.crash.seeds import CrashOutcome, CrashSimulator, crash_trace
 from pointstamp.simulate.crash.trace import CrashTrace, save_crashes
 from pointstamp.simulate.seeds import Simulator
+from pointstamp.verify.trace import Header, Trace, describe_event, load, save
 from pointstamp.worker.events import MessagePulled
 from support.browsers import click, quiet, texts, until
 from support.sights import KEEPS_FOR_EVER, halving, numbers

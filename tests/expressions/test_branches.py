@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointstamp.expressions import functions as F  # noqa: N812 - as users import it
-from pointstamp.expressions.compiling import compile_expression
+from pointstamp.expressions.compiler import compile_expression
 from pointstamp.expressions.tree import Expression, col, lit, when
 
 SCHEMA = pa.schema([("a", pa.int32()), ("b", pa.int32()), ("s", pa.string())])
@@ -293,10 +293,10 @@ def test_what_cannot_fail_is_computed_for_all_rows_at_once() -> None:
 
 
 def test_the_law_finds_an_evaluation_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pointstamp.expressions import compiling
+    from pointstamp.expressions import compiler
 
     monkeypatch.setattr(
-        compiling, "choose", lambda tests, values, last, _: compiling._choose_of_all(tests, values, last)
+        compiler, "choose", lambda tests, values, last, _: compiler._choose_of_all(tests, values, last)
     )
     drawn = _case(
         _less(_leaf("b"), Drawn(lit(1), lambda row: 1)), _leaf("a"), _remainder(_leaf("a"), _leaf("b"))

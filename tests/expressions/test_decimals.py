@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pointstamp as ps
-from pointstamp.expressions.compiling import compile_expression
+from pointstamp.expressions.compiler import compile_expression
 from pointstamp.expressions.decimals import floats_of
 
 

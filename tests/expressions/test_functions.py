@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pointstamp.expressions import functions as F  # noqa: N812 - as users import it
-from pointstamp.expressions.compiling import compile_expression
-from pointstamp.expressions.function import known_functions
+from pointstamp.expressions.compiler import compile_expression
+from pointstamp.expressions.signature import known_functions
 from pointstamp.expressions.tree import Call, Expression, col, columns_of, lit, when
 from support.catalyst_answers import ASKED_LIVE, functions_of_trees
 from support.spark_expressions import EXPRESSIONS

@@ -8,7 +8,7 @@ import pytest
 
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions import functions as F  # noqa: N812 - as users import it
-from pointstamp.expressions.compiling import compile_condition, compile_expression
+from pointstamp.expressions.compiler import compile_condition, compile_expression
 from pointstamp.expressions.dates import parse_duration
 from pointstamp.expressions.tree import Expression, col, lit, name_of, when
 

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from pointstamp.expressions.function import known_functions
+from pointstamp.expressions.signature import known_functions
 from pointstamp.expressions.tree import Call, Expression
 from pointstamp.sql_views.functions import SCALARS
 from support.catalyst_answers import ASKED_LIVE, functions_of_trees

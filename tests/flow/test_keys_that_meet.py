@@ -18,9 +18,9 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
+from pointstamp.arrow.row_hashing import hash_array
 from pointstamp.errors import FlowError
-from pointstamp.flow.key_kinds import key_kind
-from pointstamp.rows.hashing import hash_array
+from pointstamp.flow.outlet import key_kind
 
 MOMENTS = [datetime(2024, 1, day, tzinfo=UTC) for day in range(1, 32)]
 NAIVE = [moment.replace(tzinfo=None) for moment in MOMENTS]

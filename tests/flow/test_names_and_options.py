@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
+from pointstamp.connectors.published.reader import read_changes
 from pointstamp.errors import FlowError
-from pointstamp.sinks.reading import read_changes
 from support.options import with_options
 
 PEOPLE = [{"city": "a", "name": "x", "running": 3}, {"city": "a", "name": "y", "running": 5}]

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointstamp.graphs.arrays import edge_index
-from pointstamp.graphs.arrays.edge_index import EdgeIndex
-from pointstamp.graphs.patterns.triads import Changes, Triads
+from pointstamp.graphs.arrays import edges as edge_index
+from pointstamp.graphs.arrays.edges import EdgeIndex
+from pointstamp.graphs.triangle_counts import Changes, Triads
 
 Edge = tuple[int, int, int]
 

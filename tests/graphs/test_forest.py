@@ -18,12 +18,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointstamp.graphs.arrays.collapse import least_of_components
 from pointstamp.graphs.arrays.slots import distinct, order_of
 from pointstamp.graphs.arrays.vertices import VertexTable
-from pointstamp.graphs.components.forest import Forest
-from pointstamp.graphs.components.members import MemberLists
-from pointstamp.graphs.components.pairs import Pairs
+from pointstamp.graphs.union_find import Forest, MemberLists, Pairs, least_of_components
 
 Edge = tuple[int, int]
 
@@ -165,7 +162,7 @@ def test_a_star_around_its_greatest_vertex_takes_three_rounds(monkeypatch: pytes
         left, right = pointer[left], pointer[right]
         return left[left != right], right[left != right]
 
-    monkeypatch.setattr("pointstamp.graphs.arrays.collapse.between", counted)
+    monkeypatch.setattr("pointstamp.graphs.union_find.between", counted)
     least_of_components(1000, np.full(999, 999), np.arange(999))
     assert rounds <= 3
 

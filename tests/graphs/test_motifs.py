@@ -16,7 +16,7 @@ import pytest
 import pointstamp as ps
 from pointstamp.errors import FlowError
 from pointstamp.graphs import Graph, find
-from pointstamp.graphs.patterns.motif_text import EdgeTerm, Term, VertexTerm, names_of, terms_of
+from pointstamp.graphs.motifs import EdgeTerm, Term, VertexTerm, names_of, terms_of
 from support.changing_graphs import Edge, changing_edges, edge_tables, edges_after, graph_input
 
 MOTIFS = [

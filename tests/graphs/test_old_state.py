@@ -11,8 +11,8 @@ import pytest
 import pointstamp as ps
 from pointstamp import graphs
 from pointstamp.errors import RecoveryError
-from pointstamp.graphs.paths.phases import Search
-from pointstamp.graphs.whole.gathering import Gathered
+from pointstamp.graphs.gathering import Gathered
+from pointstamp.graphs.search_operator import Search
 from support.graph_flows import ALGORITHMS
 
 

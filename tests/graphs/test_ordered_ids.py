@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointstamp.graphs.arrays.ordered_ids import OrderedIds
+from pointstamp.graphs.arrays.numbering import OrderedIds
 
 
 def check(ordered: OrderedIds, told: dict[str, int], there: set[str]) -> None:

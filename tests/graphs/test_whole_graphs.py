@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pointstamp.graphs.paths.ways import Ways
-from pointstamp.graphs.whole import strong
-from pointstamp.graphs.whole.counted import CountedEdges, CountedVertices, SlotEdges, WholeGraph
-from pointstamp.graphs.whole.lightest import LightestForest, lightest
-from pointstamp.graphs.whole.parts import StrongParts
-from pointstamp.graphs.whole.shells import Shells
+from pointstamp.graphs import strong_components
+from pointstamp.graphs.core_numbers import Shells
+from pointstamp.graphs.gathering import CountedEdges, CountedVertices, SlotEdges, WholeGraph
+from pointstamp.graphs.search_state import Ways
+from pointstamp.graphs.spanning_forest import LightestForest, lightest
+from pointstamp.graphs.strong_components import StrongParts
 
 Edge = tuple[Any, ...]
 Change = tuple[set[Edge], set[Edge], set[Edge]]
@@ -192,19 +192,19 @@ def test_components_are_igraphs_after_every_change(sizes: dict[str, Any]) -> Non
 def test_arrays_and_the_walk_find_the_same_components(
     few: int, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(strong, "_FEW", few)
-    monkeypatch.setattr(strong, "_STEPS_MAX", steps)
+    monkeypatch.setattr(strong_components, "_FEW", few)
+    monkeypatch.setattr(strong_components, "_STEPS_MAX", steps)
     for history in histories(range(20), vertices=30, first=120, more=2):
         there = history[0][2]
         edges = ends(there)
-        assert by_least(strong.strong_components(30, edges.src, edges.dst).tolist()) == igraph_strong(
-            there, 30
-        )
+        assert by_least(
+            strong_components.strong_components(30, edges.src, edges.dst).tolist()
+        ) == igraph_strong(there, 30)
 
 
 def test_a_long_cycle_is_one_component() -> None:
     ring = np.random.default_rng(0).permutation(20_000)
-    assert len(set(strong.strong_components(len(ring), ring, np.roll(ring, 1)).tolist())) == 1
+    assert len(set(strong_components.strong_components(len(ring), ring, np.roll(ring, 1)).tolist())) == 1
 
 
 def parents(ways: Ways) -> set[int]:
@@ -219,7 +219,9 @@ def test_an_edge_on_which_no_way_rests_goes_without_a_search(monkeypatch: pytest
     edges = {edge for edge in zip(src.tolist(), dst.tolist(), strict=True) if edge[0] != edge[1]}
     parts = StrongParts()
     parts.change(np.arange(count), ends(set()), ends(edges))
-    monkeypatch.setattr("pointstamp.graphs.whole.parts.strong_components", None)  # whoever calls it fails
+    monkeypatch.setattr(
+        "pointstamp.graphs.strong_components.strong_components", None
+    )  # whoever calls it fails
     rested_on = parents(parts._from_root) | parents(parts._to_root)
     unused = [edge for edge in sorted(edges) if rested_on.isdisjoint(edge)]
     names = parts.of(np.arange(count))

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pointstamp.journal.bodies import Bodies
+from pointstamp.journal.snapshot_parts import Bodies
 
 
 @pytest.mark.parametrize("rows", [[], [0], [3], [0, 5, 5], [9_000, 1, 20], [100_000]])

@@ -33,12 +33,13 @@ import pyarrow.compute as pc
 import pytest
 
 import pointstamp as ps
+from incremental.test_shown import all_operations
 from pointstamp import graphs
 from pointstamp.errors import PointstampError, RecoveryError
-from pointstamp.expressions.compiling import Compiled
+from pointstamp.expressions.compiler import Compiled
 from pointstamp.expressions.tree import Expression
 from pointstamp.flow.plan import Plan
-from pointstamp.journal.shape import check_shape, operator_shape, shape_of
+from pointstamp.journal.flow_shape import check_shape, operator_shape, shape_of
 from pointstamp.operators.spec import spec_of
 from pointstamp.plan import canonical
 from pointstamp.plan.canonical import attributes
@@ -56,7 +57,6 @@ from support.edits import (
     verbs_of,
     with_name,
 )
-from tables.test_shown import all_operations
 
 CASES = {"Stream": STREAMS, "Table": TABLES, "graphs": GRAPHS, "windows": WINDOWS}
 
@@ -583,7 +583,7 @@ def test_a_shape_that_leaves_a_field_out_is_found(monkeypatch: pytest.MonkeyPatc
 def operators_with_parameters() -> set[str]:
     """The classes of this package that are operators and take arguments."""
     found = set()
-    for package in ("operators", "reduce", "flow", "tables", "graphs"):
+    for package in ("operators", "reduce", "flow", "incremental", "graphs"):
         module = importlib.import_module(f"pointstamp.{package}")
         for info in pkgutil.walk_packages(module.__path__, f"{module.__name__}."):
             for each in vars(importlib.import_module(info.name)).values():
@@ -606,7 +606,7 @@ def test_a_shape_is_the_same_in_every_process_and_for_every_hash_seed() -> None:
         import sys
         sys.path[:0] = ["tests"]
         from journal.test_edits import everything
-        from pointstamp.journal.shape import shape_of
+        from pointstamp.journal.flow_shape import shape_of
         import hashlib
         digest = hashlib.sha256()
         for plan in everything(has_edits=False):

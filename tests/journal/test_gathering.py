@@ -15,16 +15,15 @@ import msgspec
 import pyarrow as pa
 import pytest
 
+from pointstamp.connectors.sink import Staged
+from pointstamp.connectors.source import Unit
+from pointstamp.connectors.staging import Origin, StagedFiles
 from pointstamp.journal import ledger as ledger_module
-from pointstamp.journal.history import Entry, FlowShape, StoredAsOne, Ticked
+from pointstamp.journal.history import Entry, FlowShape, PartSaved, StoredAsOne, Ticked
 from pointstamp.journal.journal import Journal
 from pointstamp.journal.ledger import Ledger
-from pointstamp.journal.saved_part import PartSaved
 from pointstamp.query.crew import InProcessLauncher
 from pointstamp.query.supervisor import Supervisor
-from pointstamp.sinks.files import Origin, StagedFiles
-from pointstamp.sinks.port import Staged
-from pointstamp.sources.port import Unit
 from pointstamp.storage.local import LocalStorage
 from pointstamp.storage.memory import MemoryStorage
 from pointstamp.storage.port import Content

@@ -7,8 +7,8 @@ Families:
 
 import pytest
 
-from pointstamp.journal.promises import Promises
-from pointstamp.sources.port import Part, Unit
+from pointstamp.connectors.source import Part, Unit
+from pointstamp.journal.ledger import Promises
 
 
 def _unit(name: str) -> Unit:

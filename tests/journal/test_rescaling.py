@@ -10,7 +10,7 @@ import pytest
 
 import pointstamp as ps
 from pointstamp.errors import RecoveryError
-from pointstamp.flow.pact import ShardFunction
+from pointstamp.flow.plan import ShardFunction
 
 
 class Largest:

@@ -19,7 +19,7 @@ from pointstamp.journal import ledger as ledger_module
 from pointstamp.journal.history import Entry
 from pointstamp.journal.journal import Journal
 from pointstamp.query.policy import SnapshotPolicy
-from pointstamp.query.starting import known_query_id
+from pointstamp.query.start_checks import known_query_id
 from pointstamp.storage.local import LocalStorage
 from support.options import with_options
 from support.streams import SECONDS_MAX, published_by_epoch, put, words_flow

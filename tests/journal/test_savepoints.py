@@ -17,7 +17,7 @@ from pointstamp.journal.history import Entry
 from pointstamp.journal.journal import Journal
 from pointstamp.journal.ledger import Ledger
 from pointstamp.query.session import Session
-from pointstamp.query.starting import known_query_id
+from pointstamp.query.start_checks import known_query_id
 from pointstamp.storage.local import LocalStorage
 from support.streams import SECONDS_MAX
 

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 import pointstamp as ps
 from pointstamp.errors import RecoveryError
-from pointstamp.journal.shape import check_shape, shape_of
+from pointstamp.journal.flow_shape import check_shape, shape_of
 from support.options import with_options
 
 

@@ -17,9 +17,9 @@ import pytest
 
 from pointstamp.errors import PointstampError, RecoveryError, StorageError
 from pointstamp.query.crew import InProcessLauncher
+from pointstamp.query.mission import QuerySpec
 from pointstamp.query.policy import SnapshotPolicy
-from pointstamp.query.queryspec import QuerySpec
-from pointstamp.query.starting import QUERY, query_id_at
+from pointstamp.query.start_checks import QUERY, query_id_at
 from pointstamp.query.supervisor import Supervisor
 from pointstamp.storage.memory import MemoryStorage
 from support.recoverables import FLOWS, Published, Rows, expected, rows_of

@@ -19,10 +19,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointstamp.errors import TransportError
-from pointstamp.mesh.datagrams import PACKET_BYTES_MAX, Datagrams, packed, unpacked
-from pointstamp.mesh.door import Refusals
-from pointstamp.mesh.in_turn import DATAGRAMS, ZEROMQ, InTurn
+from pointstamp.mesh.admission import Refusals
 from pointstamp.mesh.mesh import Mesh
+from pointstamp.mesh.message_io import (
+    DATAGRAMS,
+    PACKET_BYTES_MAX,
+    ZEROMQ,
+    Datagrams,
+    InTurn,
+    packed,
+    unpacked,
+)
 from pointstamp.mesh.wire import ENVELOPE_BYTES, MessageKind, seal
 
 SECONDS_MAX = 120.0

@@ -21,10 +21,10 @@ import zmq
 
 from pointstamp.errors import TransportError
 from pointstamp.mesh import mesh as mesh_module
-from pointstamp.mesh import peers as peers_module
-from pointstamp.mesh.door import Address, KeyPair
-from pointstamp.mesh.incoming import TAKE_MAX
+from pointstamp.mesh import mesh as peers_module
+from pointstamp.mesh.admission import Address, KeyPair
 from pointstamp.mesh.mesh import FRAME_BYTES_MAX, Mesh, Parcel
+from pointstamp.mesh.message_io import TAKE_MAX
 from pointstamp.mesh.wire import MessageKind, seal
 
 SECONDS_MAX = 120.0

@@ -17,10 +17,10 @@ from time import monotonic
 import msgspec
 import pytest
 
-from pointstamp.mesh import nearby as nearby_module
-from pointstamp.mesh.door import Address
+from pointstamp.mesh import addresses as nearby_module
+from pointstamp.mesh.addresses import Nearby, opened_nearby, this_host
+from pointstamp.mesh.admission import Address
 from pointstamp.mesh.mesh import Mesh
-from pointstamp.mesh.nearby import Nearby, opened_nearby, this_host
 from pointstamp.mesh.wire import MessageKind
 
 pytestmark = pytest.mark.skipif(this_host() is None, reason="what tells hosts apart is Linux's")

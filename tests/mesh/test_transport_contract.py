@@ -23,12 +23,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from pointstamp.driver.local import LocalTransport
 from pointstamp.mesh.mesh import Mesh
 from pointstamp.mesh.transport import ZmqTransport
 from pointstamp.mesh.wire import MessageCodec
 from pointstamp.progress.broadcast import ProgressBatch
 from pointstamp.progress.pointstamp import Change, WorkerIndex
-from pointstamp.running.local import LocalTransport
 from pointstamp.topology.ports import Location
 from pointstamp.worker.ports import DataMessage, Message, Transport
 

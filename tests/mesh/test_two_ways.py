@@ -15,11 +15,17 @@ from typing import Any, Final
 import pytest
 
 from pointstamp.errors import TransportError
-from pointstamp.mesh import datagrams, outgoing, wire
-from pointstamp.mesh.datagrams import PACKET_BYTES_MAX, unpacked
-from pointstamp.mesh.door import Refusals
-from pointstamp.mesh.in_turn import DATAGRAMS, ZEROMQ, Arrived, InTurn
-from pointstamp.mesh.outgoing import Outgoing
+from pointstamp.mesh import message_io, wire
+from pointstamp.mesh.admission import Refusals
+from pointstamp.mesh.message_io import (
+    DATAGRAMS,
+    PACKET_BYTES_MAX,
+    ZEROMQ,
+    Arrived,
+    InTurn,
+    Outgoing,
+    unpacked,
+)
 from pointstamp.mesh.wire import ENVELOPE_BYTES, Body, MessageKind, unseal
 
 Patch = pytest.MonkeyPatch
@@ -43,7 +49,7 @@ class Push:
 
     def send(self, frame: Body, flags: int, *, copy: bool = True) -> None:
         self._frames.append(bytes(frame))
-        if flags == outgoing._NOBLOCK:
+        if flags == message_io._NOBLOCK:
             self._queue.append(self._frames)
             self._frames = []
 
@@ -176,8 +182,8 @@ def packets_forget_what_went_the_other_way(patch: Patch) -> None:
             alone.append((seal(kind, member, generation, number, 0) + first[ENVELOPE_BYTES:], bodies))
         return right(alone)
 
-    right = datagrams.packed
-    patch.setattr(outgoing, "packed", packed)
+    right = message_io.packed
+    patch.setattr(message_io, "packed", packed)
 
 
 def large_messages_forget_what_went_the_other_way(patch: Patch) -> None:
@@ -213,7 +219,7 @@ def progress_leaves_what_waits_behind(patch: Patch) -> None:
 
 
 def progress_waits(patch: Patch) -> None:
-    patch.setattr(outgoing, "MessageKind", SimpleNamespace(PROGRESS=-1, GOODBYE=MessageKind.GOODBYE))
+    patch.setattr(message_io, "MessageKind", SimpleNamespace(PROGRESS=-1, GOODBYE=MessageKind.GOODBYE))
 
 
 def a_message_passes_those_that_wait_on_its_own_way(patch: Patch) -> None:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 import pointstamp as ps
-from pointstamp.operators.condition import mask_of
+from pointstamp.operators.stateless import mask_of
 
 FIELD = pc.field
 EXPRESSIONS = {

@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 
 from pointstamp.errors import OperatorError
 from pointstamp.expressions.tree import Expression, columns_of
+from pointstamp.incremental.physical_table import Table as PhysicalTable
 from pointstamp.plan import logical, properties
 from pointstamp.plan.logical import Distinct, Join, LogicalOperator, Variable, rewrite, walk
-from pointstamp.plan.optimizing import ALL, optimize, plan_text
+from pointstamp.plan.optimizer import ALL, optimize, plan_text
 from pointstamp.plan.rules import (
     first_rows,
     fold_constants,
@@ -38,7 +39,6 @@ from pointstamp.plan.rules import (
 )
 from pointstamp.plan.rules.conditions import is_over, renamed
 from pointstamp.plan.rules.rewriting import Roots, Rule, is_empty, own_key, without_rows
-from pointstamp.tables.table import Table as PhysicalTable
 from support.plan_oracle import NotInSqlError, oracle
 from support.random_plans import Rows, World, divides_by_zero, make_world, run, world_of_seed
 

@@ -3,7 +3,7 @@
 import pytest
 
 import pointstamp as ps
-from pointstamp.plan import optimizing
+from pointstamp.plan import optimizer
 from support.table_queries import put_out
 
 ROWS = [
@@ -22,12 +22,12 @@ def _flow(*, is_optimized: bool) -> ps.Dataflow:
 def test_rules_change_the_plan_that_runs_and_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pointstamp.dataflow.record.RULES", [])
     as_written = [each.name for each in _flow(is_optimized=True).plan.nodes]
-    monkeypatch.setattr("pointstamp.dataflow.record.RULES", list(optimizing.ALL))
+    monkeypatch.setattr("pointstamp.dataflow.record.RULES", list(optimizer.ALL))
     changed, plain = _flow(is_optimized=True), _flow(is_optimized=False)
     assert [each.name for each in plain.plan.nodes] == as_written
     assert changed.plan is changed.plan
     assert [each.name for each in changed.plan.nodes] != as_written
     one, other = (put_out(each.run(rows=ROWS)["sums"], 2) for each in (changed, plain))
     assert one == other
-    monkeypatch.setenv(optimizing.SWITCH, "off")
+    monkeypatch.setenv(optimizer.SWITCH, "off")
     assert [each.name for each in _flow(is_optimized=True).plan.nodes] == as_written

@@ -26,7 +26,7 @@ from pointstamp.plan.logical import (
     Union,
     Variable,
 )
-from pointstamp.plan.optimizing import optimize, plan_text
+from pointstamp.plan.optimizer import optimize, plan_text
 from pointstamp.plan.rules.advice import advise
 from pointstamp.plan.rules.fold_constants import fold_constants
 from pointstamp.plan.rules.fuse_rows import fuse_rows

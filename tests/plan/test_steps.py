@@ -10,7 +10,7 @@ import re
 import pytest
 
 import pointstamp as ps
-from pointstamp.plan import optimizing
+from pointstamp.plan import optimizer
 from support.tpch import SCHEMAS
 from support.tpch_sql import SQL
 
@@ -31,7 +31,7 @@ def _view(query: str) -> ps.Dataflow:
 def test_every_operator_of_a_query_is_part_of_a_step(
     name: str, rules: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pointstamp.dataflow.record.RULES", list(optimizing.ALL) if rules == "all" else [])
+    monkeypatch.setattr("pointstamp.dataflow.record.RULES", list(optimizer.ALL) if rules == "all" else [])
     nodes = _view(SQL[name]).plan.nodes
     operators = [each for each in nodes if not each.kind.is_door]
     steps = {each.step.number: each.step for each in operators if each.step is not None}

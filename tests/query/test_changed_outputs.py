@@ -18,12 +18,12 @@ import pytest
 from deltalake import DeltaTable
 
 import pointstamp as ps
+from connectors.sqlite_sink import SqliteSink
 from pointstamp.errors import RecoveryError
 from pointstamp.query.crew import InProcessLauncher
 from pointstamp.query.policy import SnapshotPolicy
 from pointstamp.query.supervisor import Supervisor
 from pointstamp.storage.memory import MemoryStorage
-from sinks.sqlite_sink import SqliteSink
 from support.options import with_options
 from support.recovering import Died, MemorySink, spec_of
 from support.streams import SECONDS_MAX, put
@@ -196,7 +196,7 @@ def test_rows_that_were_committed_and_not_published_when_an_output_was_dropped_a
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = Place(tmp_path, kind, "local")
-    module: Any = import_module(f"pointstamp.sinks.{kind}")
+    module: Any = import_module(f"pointstamp.connectors.{'published' if kind == 'parquet' else kind}.sink")
     publisher: Any = getattr(module, f"{kind.capitalize()}Publisher")
     publish: Callable[..., None] = publisher.publish
 

@@ -15,16 +15,16 @@ import pyarrow.parquet as pq
 import pytest
 
 import pointstamp as ps
+from pointstamp.connectors.source import Part, Unit
+from pointstamp.driver.messages import Tick
 from pointstamp.errors import FlowError
-from pointstamp.query.beginning import begin_generation
 from pointstamp.query.coordinator import Coordinator
-from pointstamp.running.messages import Tick
+from pointstamp.query.recovery import begin_generation
 from pointstamp.simulate.case import prepared
 from pointstamp.simulate.crash.seeds import CrashSimulator
 from pointstamp.simulate.crash.world import CrashWorld
 from pointstamp.simulate.seeds import FindingKind, cases
 from pointstamp.simulate.world import Ended
-from pointstamp.sources.port import Part, Unit
 from pointstamp.storage.memory import MemoryStorage
 from support.event_worlds import events_of, final_flow
 from support.recovering import Growing, MemorySink, spec_of

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
+from pointstamp.connectors.published.sink import ParquetSink
+from pointstamp.connectors.published.source import published
 from pointstamp.errors import FlowError, PointstampError
 from pointstamp.query.query import Query
-from pointstamp.sinks.parquet import ParquetSink
-from pointstamp.sources.published import published
 from support.options import with_options
 from support.streams import published_by_epoch, put, until
 

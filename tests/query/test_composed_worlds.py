@@ -16,12 +16,12 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
+from pointstamp.connectors.published.sink import ParquetSink
 from pointstamp.errors import SourceError
-from pointstamp.journal.promises import Promises
+from pointstamp.journal.ledger import Promises
 from pointstamp.query.crew import InProcessLauncher
-from pointstamp.query.queryspec import QuerySpec
+from pointstamp.query.mission import QuerySpec
 from pointstamp.query.supervisor import Supervisor
-from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.storage.local import LocalStorage
 from pointstamp.storage.memory import MemoryStorage
 from pointstamp.storage.port import Storage

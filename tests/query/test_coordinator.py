@@ -18,19 +18,19 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from msgspec.structs import replace
 
 import pointstamp as ps
+from pointstamp.connectors.source import Unit
+from pointstamp.driver.messages import Order, Progressed, Save, Saved, Tick
 from pointstamp.errors import FlowError
 from pointstamp.journal.history import Entry, Ticked
 from pointstamp.journal.journal import Journal
 from pointstamp.journal.ledger import Ledger
-from pointstamp.journal.parts import encode_part
-from pointstamp.query.beginning import begin_generation
+from pointstamp.journal.snapshot_parts import encode_part
 from pointstamp.query.coordinator import Coordinator
 from pointstamp.query.crew import InProcessLauncher
 from pointstamp.query.policy import RestartPolicy, SnapshotPolicy
+from pointstamp.query.recovery import begin_generation
+from pointstamp.query.savepoints import remove_unneeded
 from pointstamp.query.supervisor import Supervisor
-from pointstamp.query.unneeded import remove_unneeded
-from pointstamp.running.messages import Order, Progressed, Save, Saved, Tick
-from pointstamp.sources.port import Unit
 from pointstamp.storage.memory import MemoryStorage
 from pointstamp.storage.port import Storage
 from pointstamp.worker.snapshots import WorkerSnapshot
@@ -243,7 +243,7 @@ def _coordinator(storage: MemoryStorage, **given: object) -> Coordinator:
 
 
 def _units(sizes: list[int]) -> list[Unit]:
-    from pointstamp.sources.port import Part
+    from pointstamp.connectors.source import Part
 
     return [Unit(str(n), (Part(str(n), size),)) for n, size in enumerate(sizes)]
 

@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import pointstamp as ps
+from pointstamp.arrow.epoch_column import EPOCH_MAX
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.query.local_query import EPOCH
-from pointstamp.rows.epochcolumn import EPOCH_MAX
 from support.dated import CASES, Case, Outputs, by_epoch
 from support.streams import published_by_epoch, until
 

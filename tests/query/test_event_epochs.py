@@ -24,13 +24,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pointstamp as ps
+from pointstamp.arrow.epoch_column import EventEpochs
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.flow.event_epochs import ToLaterEpochs
 from pointstamp.query.coordinator import Coordinator
-from pointstamp.query.lanes import Lanes
-from pointstamp.rows.epochcolumn import EventEpochs
+from pointstamp.query.intake import Lanes
 from pointstamp.simulate.case import prepared
-from pointstamp.simulate.crash.columns import in_lanes
+from pointstamp.simulate.crash.feed import in_lanes
 from pointstamp.simulate.crash.seeds import CrashSimulator
 from pointstamp.simulate.feed import FedItem
 from pointstamp.simulate.seeds import FindingKind, Simulator, cases, simulate

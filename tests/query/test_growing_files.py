@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import pointstamp as ps
+from pointstamp.connectors.files.folder import Format
 from pointstamp.errors import FlowError, OperatorError, SourceError
-from pointstamp.sources.file_names import Format
 from support.options import with_options
 from support.streams import published_by_epoch, until
 
@@ -221,7 +221,7 @@ def test_a_file_that_has_changed_after_some_of_it_was_committed_is_refused_at_on
 def test_a_file_of_which_nobody_knows_whether_it_is_written_waits_until_it_has_settled(
     tmp_path: Path,
 ) -> None:
-    from pointstamp.sources.wholeness import Seen, Settling, State
+    from pointstamp.connectors.files.wholeness import Seen, Settling, State
 
     now, stamp = [0.0], [1]
     settling = Settling(lambda _: Seen(State.UNKNOWN, stamp[0]), 1.0, lambda: now[0])

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 import pointstamp as ps
-from pointstamp.query.beginning import begin_generation, found_again
-from pointstamp.running.messages import Tick
+from pointstamp.driver.messages import Tick
+from pointstamp.query.recovery import begin_generation, found_again
 from pointstamp.storage.memory import MemoryStorage
 from support import pages
 from support.kafka_broker import address, committed, new_topic, put

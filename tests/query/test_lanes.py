@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pointstamp as ps
-from pointstamp.query.beginning import begin_generation
+from pointstamp.arrow.epoch_column import EventEpochs
+from pointstamp.connectors.source import Part, Unit
+from pointstamp.driver.messages import Tick, TickRead
 from pointstamp.query.coordinator import Coordinator
-from pointstamp.query.lanes import Lanes
-from pointstamp.rows.epochcolumn import EventEpochs
-from pointstamp.running.messages import Tick, TickRead
-from pointstamp.sources.port import Part, Unit
+from pointstamp.query.intake import Lanes
+from pointstamp.query.recovery import begin_generation
 from pointstamp.storage.memory import MemoryStorage
 from support.recovering import Growing, MemorySink, spec_of
 

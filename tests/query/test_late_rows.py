@@ -15,11 +15,11 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
+from pointstamp.connectors.source import Part, Unit
 from pointstamp.errors import FlowError, SourceError
 from pointstamp.journal.history import Said
-from pointstamp.journal.promises import Promises
+from pointstamp.journal.ledger import Promises
 from pointstamp.query.intake import Intake
-from pointstamp.sources.port import Part, Unit
 from support.options import with_options
 from support.streams import published_by_epoch, put, until
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
-from pointstamp.running.lookout import LONG_SECONDS, LongCalls
-from pointstamp.running.messages import InCall
+from pointstamp.driver.liveness import LONG_SECONDS, LongCalls
+from pointstamp.driver.messages import InCall
 from pointstamp.worker.instance import Instance
 
 SECONDS_MAX: Final = 60.0

@@ -20,14 +20,14 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
+from connectors.sqlite_sink import SqliteSink
+from pointstamp.connectors.sink import Publisher, StagedLost
 from pointstamp.errors import RecoveryError
 from pointstamp.journal.history import Entry, FlowShape
 from pointstamp.journal.journal import Journal
 from pointstamp.journal.ledger import Ledger
-from pointstamp.query import beginning
-from pointstamp.sinks.port import Publisher, StagedLost
+from pointstamp.query import recovery
 from pointstamp.storage.memory import MemoryStorage
-from sinks.sqlite_sink import SqliteSink
 from support.streams import SECONDS_MAX
 
 
@@ -177,7 +177,7 @@ def test_a_broken_driver_that_asks_the_sink_alone_publishes_rows_twice(
             if through is None or commit.epoch > through:
                 publisher.publish(commit.number, commit.epoch, commit.staged)
 
-    monkeypatch.setattr(beginning, "publish_again", publish_again)
+    monkeypatch.setattr(recovery, "publish_again", publish_again)
     place = tmp_path / "out"
     place.mkdir()
     _run(tmp_path, SqliteSink(str(place / "db")), 1)

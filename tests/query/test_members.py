@@ -16,15 +16,15 @@ import pytest
 from msgspec.structs import replace
 
 import pointstamp as ps
+from pointstamp.connectors.memory import Rows as MemoryRows
+from pointstamp.connectors.source import Part
+from pointstamp.driver.messages import Finished, Report, Save, Saved, Tick
 from pointstamp.errors import RecoveryError, StorageError
-from pointstamp.journal.parts import decode_part
+from pointstamp.journal.snapshot_parts import decode_part
 from pointstamp.query import member as member_module
 from pointstamp.query.crew import InProcessCrew
 from pointstamp.query.mission import Mission, part_origin
-from pointstamp.query.scribe import ThreadScribe
-from pointstamp.running.messages import Finished, Report, Save, Saved, Tick
-from pointstamp.sources.memory import Rows as MemoryRows
-from pointstamp.sources.port import Part
+from pointstamp.query.snapshot_writer import ThreadScribe
 from pointstamp.state import saved
 from pointstamp.storage.memory import MemoryStorage
 from support.recoverables import FLOWS, Rows, expected, numbers

@@ -17,15 +17,14 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
-from pointstamp.query.pacing import Pacing
-from pointstamp.query.processcrew import ProcessLauncher
+from pointstamp.arrow.row_hashing import partition
+from pointstamp.connectors.published.sink import ParquetSink
+from pointstamp.connectors.source import AllAtOnce, Part, Position, Unit
+from pointstamp.query.local_query import ProcessLauncher
+from pointstamp.query.mission import QuerySpec
+from pointstamp.query.policy import Pacing
 from pointstamp.query.query import begin_query
-from pointstamp.query.queryspec import QuerySpec
 from pointstamp.query.supervisor import Supervisor
-from pointstamp.rows.partition import partition
-from pointstamp.sinks.parquet import ParquetSink
-from pointstamp.sources.once import AllAtOnce
-from pointstamp.sources.port import Part, Position, Unit
 from pointstamp.storage.local import LocalStorage
 
 # Rules.

@@ -20,11 +20,11 @@ from deltalake import DeltaTable
 from pyiceberg.catalog.sql import SqlCatalog
 
 import pointstamp as ps
+from connectors.harness import Sqlite
+from connectors.sqlite_sink import SqliteSink
+from connectors.test_iceberg import closing_publishers, properties
+from pointstamp.connectors.bad_records import write_bad_records
 from pointstamp.errors import FlowError, SourceError
-from pointstamp.sources.bad_records import write_bad_records
-from sinks.harness import Sqlite
-from sinks.sqlite_sink import SqliteSink
-from sinks.test_iceberg import closing_publishers, properties
 from support.kafka_broker import address, committed, new_topic, put
 from support.postgres import Server
 from support.streams import SECONDS_MAX

@@ -14,8 +14,8 @@ from typing import Any, Final
 import pytest
 
 import pointstamp as ps
-from pointstamp.query.sight_words import query_samples
-from pointstamp.running.status import LoopStatus, RunStatus
+from pointstamp.driver.status import LoopStatus, RunStatus
+from pointstamp.query.page_data import query_samples
 from support.options import with_options
 
 SECONDS_MAX: Final = 60.0

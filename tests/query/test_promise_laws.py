@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import pytest
 
-from pointstamp.journal.promises import Promises
+from pointstamp.connectors.source import Part, Unit
+from pointstamp.journal.ledger import Promises
 from pointstamp.query.intake import Intake
-from pointstamp.sources.port import Part, Unit
 
 Patch = pytest.MonkeyPatch
 SEEDS: Final = range(150)

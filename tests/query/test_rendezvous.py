@@ -23,7 +23,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from pointstamp.mesh.door import Address
+from pointstamp.mesh.admission import Address
 from pointstamp.query.rendezvous import Dismissed, Listening, Placement, Register, Rendezvous, Roster, Sent
 
 VERSIONS = {"Python": "3.11"}

@@ -22,16 +22,15 @@ import pytest
 
 import pointstamp as ps
 from pointstamp import graphs
+from pointstamp.connectors.source import differences
 from pointstamp.errors import PointstampError, RecoveryError, StorageError
 from pointstamp.journal.history import Entry, FlowShape, stored_shape
 from pointstamp.journal.journal import Journal
 from pointstamp.query.crew import InProcessLauncher
-from pointstamp.query.starting import known_query_id
+from pointstamp.query.start_checks import known_query_id
 from pointstamp.query.supervisor import Supervisor
-from pointstamp.sources.provenance import differences
-from pointstamp.storage.anywhere import storage_at
+from pointstamp.storage.anywhere import recorded_place, storage_at
 from pointstamp.storage.memory import MemoryStorage
-from pointstamp.storage.places import recorded_place
 from support.options import with_options
 from support.recovering import MemorySink, copied, spec_of
 from support.storages import Through

@@ -15,11 +15,10 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
+from pointstamp.connectors import memory
+from pointstamp.connectors.memory import Rows, fingerprint
 from pointstamp.errors import FlowError
 from pointstamp.journal import ledger
-from pointstamp.sources import memory
-from pointstamp.sources.fingerprint import fingerprint
-from pointstamp.sources.memory import Rows
 from support.options import with_options
 from support.streams import SECONDS_MAX
 

@@ -17,7 +17,7 @@ import pytest
 
 import pointstamp as ps
 from pointstamp.errors import PointstampError, StorageError
-from pointstamp.query.checkpoint_sight import CheckpointSight
+from pointstamp.query.checkpoint_page import CheckpointSight
 from support.options import with_options
 from support.streams import SECONDS_MAX
 

@@ -20,19 +20,19 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
+from pointstamp.arrow.epoch_column import EventEpochs
+from pointstamp.connectors.source import Part, Unit
+from pointstamp.driver.messages import Tick, TickRead
 from pointstamp.errors import FlowError
-from pointstamp.operators.event_time import Bounds
-from pointstamp.query.beginning import begin_generation
+from pointstamp.operators.watermark import Bounds
 from pointstamp.query.coordinator import Coordinator
-from pointstamp.rows.epochcolumn import EventEpochs
-from pointstamp.running.messages import Tick, TickRead
+from pointstamp.query.recovery import begin_generation
 from pointstamp.simulate.case import prepared
 from pointstamp.simulate.crash.feed import Feed, SimulatedSource
 from pointstamp.simulate.crash.seeds import CrashSimulator
 from pointstamp.simulate.crash.setting import CrashRun
 from pointstamp.simulate.seeds import cases, simulate
 from pointstamp.simulate.world import Ended
-from pointstamp.sources.port import Part, Unit
 from pointstamp.storage.memory import MemoryStorage
 from support.broken_recovery import Rescaled
 from support.recovering import Growing, MemorySink, spec_of

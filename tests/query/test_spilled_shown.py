@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pointstamp as ps
-from pointstamp.query.query_sight import QuerySight
+from pointstamp.query.query_page import QuerySight
 
 
 def sums(limit: int | None) -> ps.Dataflow:

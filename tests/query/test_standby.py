@@ -17,17 +17,15 @@ from time import monotonic
 
 import pytest
 
+from pointstamp.driver.messages import Failed, Report, Save, Saved, SetOut, post
 from pointstamp.errors import PointstampError, SchemaError, TransportError
-from pointstamp.journal.saved_part import PartSaved
+from pointstamp.journal.history import PartSaved
 from pointstamp.mesh.mesh import Mesh
 from pointstamp.mesh.wire import MessageKind
-from pointstamp.query.crew import CrewError
-from pointstamp.query.membership import be_member
-from pointstamp.query.meshcrew import MeshCrew
+from pointstamp.query.crew import CrewError, MeshCrew
+from pointstamp.query.member import be_member
 from pointstamp.query.mission import Mission
 from pointstamp.query.standby import dismiss, join, set_out, stand_by, unbound
-from pointstamp.running.messages import Failed, Report, Save, Saved, SetOut
-from pointstamp.running.posting import post
 from pointstamp.storage.memory import MemoryStorage
 from support.recoverables import expected
 from support.recovering import MemorySink

@@ -18,10 +18,10 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
+from pointstamp.connectors.published.reader import read_changes
+from pointstamp.driver.liveness import LOOK_SECONDS, Account, Board, Silent
+from pointstamp.driver.processes import ProcessRun
 from pointstamp.errors import TransportError
-from pointstamp.running.board import LOOK_SECONDS, Account, Board, Silent
-from pointstamp.running.processes import ProcessRun
-from pointstamp.sinks.reading import read_changes
 
 SECONDS_MAX: Final = 60.0
 SILENCE_SECONDS: Final = 3.0

@@ -19,14 +19,13 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
+from pointstamp.connectors.sink import Staged
+from pointstamp.driver.messages import Report, Saved
 from pointstamp.errors import FencedError, OperatorError, PointstampError, RecoveryError, StorageError
 from pointstamp.query.crew import InProcessCrew, InProcessLauncher
-from pointstamp.query.mission import Mission
+from pointstamp.query.mission import Mission, QuerySpec
 from pointstamp.query.policy import RestartPolicy, SnapshotPolicy
-from pointstamp.query.queryspec import QuerySpec
 from pointstamp.query.supervisor import Supervisor
-from pointstamp.running.messages import Report, Saved
-from pointstamp.sinks.port import Staged
 from pointstamp.state import saved
 from pointstamp.storage.memory import MemoryStorage
 from pointstamp.storage.port import Content, Storage
@@ -289,8 +288,8 @@ def test_a_driver_that_was_replaced_and_has_nothing_to_write_is_told_too(
 
 
 def test_a_driver_that_was_replaced_removes_nothing_of_its_successor() -> None:
-    from pointstamp.query.beginning import begin_generation
-    from pointstamp.query.unneeded import remove_unneeded
+    from pointstamp.query.recovery import begin_generation
+    from pointstamp.query.savepoints import remove_unneeded
 
     flow = FLOWS["running"]()
     data = rows_of(flow, 4, seed=8)

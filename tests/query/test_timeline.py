@@ -1,9 +1,9 @@
 """The last hour of a query: what it says of ticks and snapshots, and that it never grows without end."""
 
+from pointstamp.driver.messages import Load, OperatorLoad
 from pointstamp.journal.history import Committed
-from pointstamp.query.rates import WorkerRates
+from pointstamp.query.page_data import WorkerRates
 from pointstamp.query.timeline import EVENTS_MAX, SPANS_MAX, TICKS_MAX, Timeline
-from pointstamp.running.messages import Load, OperatorLoad
 
 
 class Clock:

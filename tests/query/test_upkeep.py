@@ -16,15 +16,13 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
+from pointstamp.connectors.published.merging import CompactionPolicy
+from pointstamp.connectors.published.sink import ParquetSink
 from pointstamp.query.crew import InProcessCrew, InProcessLauncher
-from pointstamp.query.mission import Mission
+from pointstamp.query.mission import Mission, QuerySpec
 from pointstamp.query.policy import RestartPolicy
 from pointstamp.query.query import Query
-from pointstamp.query.queryspec import QuerySpec
-from pointstamp.query.supervisor import Supervisor
-from pointstamp.query.upkeep import Upkeep
-from pointstamp.sinks.parquet import ParquetSink
-from pointstamp.sinks.tiers import CompactionPolicy
+from pointstamp.query.supervisor import Supervisor, Upkeep
 from pointstamp.storage.memory import MemoryStorage
 from support.streams import put, until
 
@@ -128,7 +126,7 @@ def test_a_turn_that_fails_is_counted_said_and_tried_again_and_the_query_goes_on
         tried.release()
         raise OSError("the disk is tired")
 
-    monkeypatch.setattr("pointstamp.query.upkeep.PAUSE_AFTER_FAILURE_SECONDS", 0.0)
+    monkeypatch.setattr("pointstamp.query.supervisor.PAUSE_AFTER_FAILURE_SECONDS", 0.0)
     with caplog.at_level(logging.WARNING):
         query = started(tmp_path, Compacting(ParquetSink(str(tmp_path / "out")), turn))
         query.process_all_available(timeout=180)

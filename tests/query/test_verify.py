@@ -23,34 +23,34 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
+from pointstamp.connectors.memory import Rows
+from pointstamp.connectors.published.reader import published_now, read_changes
+from pointstamp.connectors.published.sink import ParquetSink
+from pointstamp.connectors.source import Part
+from pointstamp.driver import event_reports
+from pointstamp.driver.event_reports import EventTeller, TellRows
+from pointstamp.driver.local import LocalTransport
+from pointstamp.driver.messages import EventsTold, Finished, Progressed, Report, Saved
 from pointstamp.errors import InternalError
 from pointstamp.flow.plan import Plan
-from pointstamp.journal.saved_part import PartSaved
-from pointstamp.judge import trace
-from pointstamp.judge.bench import Begin, Bench, CommitTold, Cut, End, Said, Spool, Take
-from pointstamp.judge.conformance import Status
-from pointstamp.judge.online_process import JudgeProcess
-from pointstamp.judge.plan_shape import shape_of
-from pointstamp.judge.rules import BrokenError
+from pointstamp.journal.history import PartSaved
 from pointstamp.order.frontier import MutableAntichain
 from pointstamp.progress.broadcast import ProgressBatch
 from pointstamp.progress.direct import DirectBroadcast
 from pointstamp.progress.pointstamp import Change, WorkerIndex
-from pointstamp.query import observing
+from pointstamp.query import observation
 from pointstamp.query.crew import InProcessLauncher
-from pointstamp.query.observing import Finding, Standing, Verification
-from pointstamp.query.queryspec import QuerySpec
+from pointstamp.query.mission import QuerySpec
+from pointstamp.query.observation import Finding, Standing, Verification
 from pointstamp.query.supervisor import Supervisor
-from pointstamp.running import telling
-from pointstamp.running.local import LocalTransport
-from pointstamp.running.messages import EventsTold, Finished, Progressed, Report, Saved
-from pointstamp.running.telling import EventTeller, TellRows
-from pointstamp.sinks.parquet import ParquetSink
-from pointstamp.sinks.reading import published_now, read_changes
-from pointstamp.sources.memory import Rows
-from pointstamp.sources.port import Part
 from pointstamp.storage.memory import MemoryStorage
 from pointstamp.topology.ports import OperatorIndex
+from pointstamp.verify import trace
+from pointstamp.verify.abstract_state import BrokenError
+from pointstamp.verify.conformance import Status
+from pointstamp.verify.plan_shape import shape_of
+from pointstamp.verify.verifier import JudgeProcess
+from pointstamp.verify.verifier_process import Begin, Bench, CommitTold, Cut, End, Said, Spool, Take
 from pointstamp.worker import snapshots, worker
 from pointstamp.worker.events import MessagePulled, SnapshotTaken
 from pointstamp.worker.input import InputHandle
@@ -470,7 +470,7 @@ def test_an_event_without_a_cause_is_found_also_when_nothing_else_happens_any_mo
         log_snapshot(self, index, epoch)
 
     monkeypatch.setattr(Worker, "_log_snapshot", forge)
-    monkeypatch.setattr(observing, "ASK_SECONDS", 0.01)
+    monkeypatch.setattr(observation, "ASK_SECONDS", 0.01)
     flow = FLOWS["running"]()
     with pytest.raises(InternalError, match="RecvCapEnabled "):
         run(flow, inputs_of(flow), tmp_path)
@@ -596,7 +596,7 @@ def test_a_report_is_believed_when_what_happened_before_it_was_judged() -> None:
 
 
 def test_a_judge_that_is_far_behind_lets_no_tick_in_and_one_that_waits_does(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(observing, "BEHIND_EVENTS_MAX", 100)
+    monkeypatch.setattr(observation, "BEHIND_EVENTS_MAX", 100)
     judge, verification = under_judge()
     verification.observed(1, EventsTold(b"", 101))
     had_room = []
@@ -615,7 +615,7 @@ def test_a_judge_that_is_far_behind_lets_no_tick_in_and_one_that_waits_does(monk
 def test_members_are_asked_to_tell_everything_while_something_waits_one_round_at_a_time(
     monkeypatch: Patch,
 ) -> None:
-    monkeypatch.setattr(observing, "ASK_SECONDS", 0.0)
+    monkeypatch.setattr(observation, "ASK_SECONDS", 0.0)
     judge, verification = under_judge()
     assert verification.question() is None
     judge.stands = Standing((0, 0), 3)
@@ -667,7 +667,7 @@ def test_what_rests_on_no_event_is_told_at_once_and_alone() -> None:
 
 def test_a_member_without_work_tells_what_happened_after_a_moment(monkeypatch: Patch) -> None:
     now = [100.0]
-    monkeypatch.setattr(telling, "monotonic", lambda: now[0])
+    monkeypatch.setattr(event_reports, "monotonic", lambda: now[0])
     told: list[Any] = []
     teller = EventTeller(told.append)
     event = SnapshotTaken(WorkerIndex(0), OperatorIndex(1), 2)
@@ -676,9 +676,9 @@ def test_a_member_without_work_tells_what_happened_after_a_moment(monkeypatch: P
     assert teller.rest() == inf, "it was never told anything"
     assert len(told) == 1
     teller.record(event)
-    assert teller.rest() == pytest.approx(telling.TELL_SECONDS)
+    assert teller.rest() == pytest.approx(event_reports.TELL_SECONDS)
     assert len(told) == 1
-    now[0] += 2 * telling.TELL_SECONDS
+    now[0] += 2 * event_reports.TELL_SECONDS
     assert teller.rest() == inf
     assert len(told) == 2
 
@@ -692,13 +692,13 @@ def test_a_member_tells_what_happened_before_it_tells_what_rests_on_it() -> None
     tell(saved(2))
     tell(saved(3))
     assert [type(each) for each in told] == [EventsTold, Saved, Saved]
-    assert telling.decode_events(told[0].events) == [event]
+    assert event_reports.decode_events(told[0].events) == [event]
 
 
 def test_a_member_tells_many_events_without_being_idle() -> None:
     told: list[EventsTold] = []
     teller = EventTeller(told.append)
     event = SnapshotTaken(WorkerIndex(0), OperatorIndex(1), 2)
-    for _ in range(telling.TOLD_TOGETHER_MAX + 1):
+    for _ in range(event_reports.TOLD_TOGETHER_MAX + 1):
         teller.record(event)
-    assert [each.count for each in told] == [telling.TOLD_TOGETHER_MAX]
+    assert [each.count for each in told] == [event_reports.TOLD_TOGETHER_MAX]

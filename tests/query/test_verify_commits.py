@@ -14,15 +14,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from pointstamp.connectors.published.sink import ParquetSink
+from pointstamp.driver.event_reports import decode_events
 from pointstamp.flow.plan import Plan
-from pointstamp.judge.bench import Bench, CommitTold, End, Said, Take
-from pointstamp.judge.rules import BrokenError
 from pointstamp.query.crew import InProcessLauncher
-from pointstamp.query.queryspec import QuerySpec
+from pointstamp.query.mission import QuerySpec
 from pointstamp.query.supervisor import Supervisor
-from pointstamp.running.telling import decode_events
-from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.storage.memory import MemoryStorage
+from pointstamp.verify.abstract_state import BrokenError
+from pointstamp.verify.verifier_process import Bench, CommitTold, End, Said, Take
 from pointstamp.worker.events import Event, SnapshotTaken
 from query.test_verify import InlineJudge, inputs_of
 from support.recoverables import FLOWS

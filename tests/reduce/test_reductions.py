@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.operators.context import Context
-from pointstamp.reduce import asking, groups
+from pointstamp.reduce import constructors, reductions
 from pointstamp.reduce.aggregate import Aggregate, Aggregation
-from pointstamp.reduce.asking import count, mean
+from pointstamp.reduce.constructors import count, mean
 from pointstamp.reduce.reductions import RunningReduce, WindowedReduce, reduced_schema
 from pointstamp.topology.domain import Time
 
@@ -98,13 +98,13 @@ SCHEMA = pa.schema(
 AGGREGATES: dict[str, Aggregation] = {
     "rows": count(),
     "values": count("s"),
-    "total": asking.sum("n"),
-    "volume": asking.sum("x"),
-    "money": asking.sum("d"),
-    "least": asking.min("n"),
-    "greatest": asking.max("x"),
-    "first": asking.min("s"),
-    "last": asking.max("d"),
+    "total": constructors.sum("n"),
+    "volume": constructors.sum("x"),
+    "money": constructors.sum("d"),
+    "least": constructors.min("n"),
+    "greatest": constructors.max("x"),
+    "first": constructors.min("s"),
+    "last": constructors.max("d"),
     "typical": mean("n"),
 }
 
@@ -184,7 +184,7 @@ def test_oracle_a_window_has_the_rows_of_its_time_and_no_others(
     waiting_rows_max: int, batches: Arrivals, data: st.DataObject
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(groups, "_WAITING_ROWS_MAX", waiting_rows_max)
+        patch.setattr(reductions, "_WAITING_ROWS_MAX", waiting_rows_max)
         operator = WindowedReduce(SCHEMA, KEYS, AGGREGATES)
         results = run(operator, batches, data)
     for epoch, result in results.items():
@@ -198,7 +198,7 @@ def test_oracle_a_running_value_has_the_rows_of_all_times_up_to_its_own(
     waiting_rows_max: int, batches: Arrivals, data: st.DataObject
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(groups, "_WAITING_ROWS_MAX", waiting_rows_max)
+        patch.setattr(reductions, "_WAITING_ROWS_MAX", waiting_rows_max)
         results = run(RunningReduce(SCHEMA, KEYS, AGGREGATES), batches, data)
     before: Results = {}
     for epoch, result in sorted(results.items()):
@@ -238,7 +238,7 @@ def test_oracle_times_of_a_loop_are_folded_in_the_order_of_notifications() -> No
 
 
 def test_oracle_many_rows_are_kept_as_one_state_per_key() -> None:
-    operator = WindowedReduce(SCHEMA, KEYS, {"total": asking.sum("n"), "rows": count()})
+    operator = WindowedReduce(SCHEMA, KEYS, {"total": constructors.sum("n"), "rows": count()})
     driver = Driver(operator)
     for _ in range(50):
         columns = [pa.nulls(1_000, kind) for kind in SCHEMA.types]
@@ -267,7 +267,7 @@ def reduce_column(kind: pa.DataType, batches: Sequence[Sequence[Any]], wanted: A
     schema = pa.schema({"id": pa.int64(), "name": pa.string(), "v": kind})
     driver = Driver(WindowedReduce(schema, KEYS, {"total": wanted}))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(groups, "_WAITING_ROWS_MAX", 0)
+        patch.setattr(reductions, "_WAITING_ROWS_MAX", 0)
         for values in batches:
             ids, names = pa.array([7] * len(values), pa.int64()), pa.array(["k"] * len(values))
             driver.receive((0,), pa.record_batch([ids, names, pa.array(values, kind)], schema=schema))
@@ -285,10 +285,10 @@ some_batches = st.lists(st.lists(extreme_ints, min_size=1, max_size=6), min_size
 def test_exact_integer_sums_are_right_or_refused_in_any_order(batches: list[list[int]]) -> None:
     total = sum(value for values in batches for value in values)
     if -(2**63) <= total < 2**63:
-        assert reduce_column(pa.int64(), batches, asking.sum("v")) == total
+        assert reduce_column(pa.int64(), batches, constructors.sum("v")) == total
     else:
         with pytest.raises(FlowError, match=r"operator 'totals': the sum 'total' of the column 'v'.*id = 7"):
-            reduce_column(pa.int64(), batches, asking.sum("v"))
+            reduce_column(pa.int64(), batches, constructors.sum("v"))
 
 
 @given(
@@ -297,10 +297,10 @@ def test_exact_integer_sums_are_right_or_refused_in_any_order(batches: list[list
 def test_exact_unsigned_sums_are_right_or_refused(batches: list[list[int]]) -> None:
     total = sum(value for values in batches for value in values)
     if total < 2**63:
-        assert reduce_column(pa.uint64(), batches, asking.sum("v")) == total
+        assert reduce_column(pa.uint64(), batches, constructors.sum("v")) == total
     else:
         with pytest.raises(FlowError, match="does not fit int64"):
-            reduce_column(pa.uint64(), batches, asking.sum("v"))
+            reduce_column(pa.uint64(), batches, constructors.sum("v"))
 
 
 @pytest.mark.parametrize("digits", [9, 38, 50, 76])
@@ -316,23 +316,23 @@ def test_exact_decimal_sums_are_right_or_refused(digits: int, data: st.DataObjec
     with localcontext(prec=100):
         values = [[Decimal(value).scaleb(-2) for value in batch] for batch in batches]
         if abs(total) < 10 ** min(digits + 10, 38 if digits <= 38 else 76):
-            assert reduce_column(kind, values, asking.sum("v")) == Decimal(total).scaleb(-2)
+            assert reduce_column(kind, values, constructors.sum("v")) == Decimal(total).scaleb(-2)
         else:
             with pytest.raises(FlowError, match="does not fit decimal"):
-                reduce_column(kind, values, asking.sum("v"))
+                reduce_column(kind, values, constructors.sum("v"))
 
 
 def test_exact_a_sum_that_would_wrap_around_to_zero_is_refused() -> None:
     with pytest.raises(FlowError, match="does not fit int64"):
-        reduce_column(pa.int64(), [[2**61]] * 8, asking.sum("v"))
-    assert reduce_column(pa.int64(), [[2**61]] * 8 + [[-(2**61)]] * 7, asking.sum("v")) == 2**61
+        reduce_column(pa.int64(), [[2**61]] * 8, constructors.sum("v"))
+    assert reduce_column(pa.int64(), [[2**61]] * 8 + [[-(2**61)]] * 7, constructors.sum("v")) == 2**61
     kind, values = pa.decimal128(38, 0), [[Decimal(2**61)]] * 8
-    assert reduce_column(kind, values, asking.sum("v")) == 2**64
+    assert reduce_column(kind, values, constructors.sum("v")) == 2**64
 
 
 def test_exact_a_running_sum_is_refused_at_the_time_at_which_it_grows_too_large() -> None:
     schema = pa.schema({"id": pa.int64(), "name": pa.string(), "v": pa.int64()})
-    driver = Driver(RunningReduce(schema, KEYS, {"rows": count(), "total": asking.sum("v")}))
+    driver = Driver(RunningReduce(schema, KEYS, {"rows": count(), "total": constructors.sum("v")}))
     for epoch in range(2):
         columns = {"id": [1, 2], "name": ["a", None], "v": pa.array([None, 2**62])}
         driver.receive((epoch,), pa.record_batch(columns, schema=schema))
@@ -368,32 +368,32 @@ ORDERED: list[tuple[pa.DataType, list[Any]]] = [
 def test_types_least_and_greatest_are_values_of_the_column(kind: pa.DataType, values: list[Any]) -> None:
     for batches in ([[None, *values]], [[value] for value in values], [[None]]):
         present = [value for batch in batches for value in batch if value is not None]
-        assert reduce_column(kind, batches, asking.min("v")) == (min(present) if present else None)
-        assert reduce_column(kind, batches, asking.max("v")) == (max(present) if present else None)
+        assert reduce_column(kind, batches, constructors.min("v")) == (min(present) if present else None)
+        assert reduce_column(kind, batches, constructors.max("v")) == (max(present) if present else None)
         assert reduce_column(kind, batches, count("v")) == len(present)
 
 
 def test_types_nan_is_greater_than_every_number_and_counts_in_sums() -> None:
     for batches in ([[math.nan, 1.0]], [[1.0], [math.nan]], [[math.nan], [1.0]]):
-        assert reduce_column(pa.float64(), batches, asking.min("v")) == 1.0
-        assert reduce_column(pa.float64(), batches, asking.max("v")) == "NaN"
-        assert reduce_column(pa.float64(), batches, asking.sum("v")) == "NaN"
+        assert reduce_column(pa.float64(), batches, constructors.min("v")) == 1.0
+        assert reduce_column(pa.float64(), batches, constructors.max("v")) == "NaN"
+        assert reduce_column(pa.float64(), batches, constructors.sum("v")) == "NaN"
         assert reduce_column(pa.float64(), batches, mean("v")) == "NaN"
-    assert reduce_column(pa.float64(), [[math.nan]], asking.min("v")) == "NaN"
-    assert reduce_column(pa.float64(), [[math.inf], [-math.inf]], asking.sum("v")) == "NaN"
+    assert reduce_column(pa.float64(), [[math.nan]], constructors.min("v")) == "NaN"
+    assert reduce_column(pa.float64(), [[math.inf], [-math.inf]], constructors.sum("v")) == "NaN"
 
 
 def test_types_encoded_columns_are_aggregated_by_value() -> None:
     kind = pa.dictionary(pa.int8(), pa.string())
-    assert reduce_column(kind, [["b", None], ["a"]], asking.min("v")) == "a"
+    assert reduce_column(kind, [["b", None], ["a"]], constructors.min("v")) == "a"
 
 
 @pytest.mark.parametrize("kind", [pa.uint8(), pa.int64(), pa.float16(), pa.float32(), *DECIMALS], ids=str)
 def test_types_numbers_of_every_kind_have_a_sum_and_a_mean(kind: pa.DataType) -> None:
-    assert reduce_column(kind, [[1, None], [2]], asking.sum("v")) == 3
+    assert reduce_column(kind, [[1, None], [2]], constructors.sum("v")) == 3
     assert reduce_column(kind, [[1, None], [2]], mean("v")) == 1.5
     for nothing in ([[None]], [[None], [None]]):
-        assert reduce_column(kind, nothing, asking.sum("v")) is None
+        assert reduce_column(kind, nothing, constructors.sum("v")) is None
         assert reduce_column(kind, nothing, mean("v")) is None
 
 
@@ -432,7 +432,7 @@ def test_own_aggregates_are_folded_and_sent_like_the_others(
     waiting_rows_max: int, batches: Arrivals, data: st.DataObject
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(groups, "_WAITING_ROWS_MAX", waiting_rows_max)
+        patch.setattr(reductions, "_WAITING_ROWS_MAX", waiting_rows_max)
         results = run(RunningReduce(SCHEMA, KEYS, {"texts": Distinct("s")}), batches, data)
     sent: Results = {}
     for epoch, result in sorted(results.items()):
@@ -500,13 +500,13 @@ class OnlyIntegers(Distinct):
     [
         (
             ["id"],
-            {"total": asking.sum("amount")},
+            {"total": constructors.sum("amount")},
             "'reduce': 'total' needs the column 'amount', got",
         ),
         (["who"], {}, "'reduce' needs the key column 'who', got 'unused' bool, 'id' int64"),
         (
             ["id"],
-            {"total": asking.sum("s")},
+            {"total": constructors.sum("s")},
             r"'total' is sum\(s\), but sum is not defined for s, which is string",
         ),
         (["id"], {"total": mean("s")}, r"'total' is mean\(s\), but mean is not defined for s"),
@@ -532,7 +532,7 @@ def test_misuse_what_cannot_be_reduced_is_named(
 )
 def test_misuse_types_without_an_order_have_no_least_value(kind: pa.DataType) -> None:
     with pytest.raises(SchemaError, match="min is not defined for v"):
-        reduced_schema("'reduce'", pa.schema({"v": kind}), [], {"least": asking.min("v")})
+        reduced_schema("'reduce'", pa.schema({"v": kind}), [], {"least": constructors.min("v")})
 
 
 def test_misuse_an_unknown_aggregate_or_one_without_its_column_is_refused() -> None:

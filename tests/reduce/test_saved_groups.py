@@ -21,10 +21,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pointstamp as ps
+from pointstamp.arrow.hash_table import Slots
 from pointstamp.dataflow import Dataflow
 from pointstamp.errors import FlowError, RecoveryError
 from pointstamp.flow.plan import Plan
-from pointstamp.keyed.table import Slots
 from pointstamp.operators.context import Context
 from pointstamp.reduce.accumulators import State
 from pointstamp.reduce.aggregate import Aggregation
@@ -288,7 +288,7 @@ def test_the_first_save_after_restoring_is_whole() -> None:
 
 
 def test_a_state_of_many_blocks_comes_back_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pointstamp.reduce.groups._SAVED_ROWS_MAX", 7)
+    monkeypatch.setattr("pointstamp.reduce.reductions._SAVED_ROWS_MAX", 7)
     driven, again = (Driven(["name"], {"first": ps.min("s")}) for _ in range(2))
     driven.epoch([{"name": str(each), "s": "x" * each} for each in range(50)])
     table = driven.save(changes_only=False).table

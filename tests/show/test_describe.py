@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given
 
 from pointstamp.flow.builder import PlanBuilder, wired
-from pointstamp.flow.pact import EVERYWHERE, ExchangeBy
-from pointstamp.flow.plan import InputPort, NodeKind, Plan, RoundLimit
+from pointstamp.flow.plan import EVERYWHERE, ExchangeBy, InputPort, NodeKind, Plan, RoundLimit
 from pointstamp.show.describe import describe, one_line, scope_tree, summary_words
 from pointstamp.topology.domain import EPOCHS
 from pointstamp.topology.ports import SourcePort

@@ -13,8 +13,7 @@ from hypothesis import given
 
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.show.describe import one_line
-from pointstamp.show.mermaid import escaped, mermaid
-from pointstamp.show.page import page
+from pointstamp.show.mermaid import escaped, mermaid, page
 from support.plans import HARMFUL_NAMES, plans, random_plan
 
 # Mermaid.

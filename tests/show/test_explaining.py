@@ -8,7 +8,7 @@ import pytest
 
 import pointstamp as ps
 from pointstamp.cli.main import main
-from pointstamp.show.explaining import physical_plan
+from pointstamp.show.describe import physical_plan
 
 VIEWS = """
 create table orders (id long primary key, cust long, city string, price long);

@@ -16,10 +16,17 @@ import pytest
 from rich.console import Console
 
 import pointstamp as ps
-from pointstamp.running.counting import count_rows
-from pointstamp.running.status import InputStatus, LoopStatus, OutputStatus, RunStatus, status_of
-from pointstamp.show.live import DRAW_SECONDS, LINE_SECONDS, LiveDisplay, MonotonicClock
-from pointstamp.show.standing import Snapshot, line, tables
+from pointstamp.driver.run_loop import count_rows
+from pointstamp.driver.status import InputStatus, LoopStatus, OutputStatus, RunStatus, status_of
+from pointstamp.show.live import (
+    DRAW_SECONDS,
+    LINE_SECONDS,
+    LiveDisplay,
+    MonotonicClock,
+    Snapshot,
+    line,
+    tables,
+)
 
 STATUS = RunStatus(
     flow="components",

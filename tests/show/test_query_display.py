@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 
 import pointstamp as ps
-from pointstamp.running.status import InputStatus, KeptStatus, LoopStatus, OutputStatus, RunStatus
+from pointstamp.driver.status import InputStatus, KeptStatus, LoopStatus, OutputStatus, RunStatus
 from pointstamp.show.query_display import QueryDisplay, ShownMoment, line, panel
 
 STATUS = RunStatus(

@@ -18,13 +18,13 @@ from typing import Any
 
 import pytest
 
-from pointstamp.judge.conformance import Status, Verdict, judge
-from pointstamp.judge.plan_shape import walker_of
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.simulate.case import prepared
 from pointstamp.simulate.network import SimulatedNetwork
-from pointstamp.simulate.outputs import first_difference
+from pointstamp.simulate.seeds import first_difference
 from pointstamp.simulate.world import Ended, SharedPlan, World, WorldRun
+from pointstamp.verify.conformance import Status, Verdict, judge
+from pointstamp.verify.plan_shape import walker_of
 from pointstamp.worker.events import MessagePulled, MessageSent
 from pointstamp.worker.ports import DataMessage, Message
 from support.worlds import busy_flow, inputs_of, nested_flow

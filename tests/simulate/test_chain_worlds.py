@@ -16,19 +16,18 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
+from pointstamp.driver.local import LocalRun
 from pointstamp.errors import CapabilityError
 from pointstamp.flow import plan as chains
 from pointstamp.flow.plan import Plan
-from pointstamp.judge.conformance import Status, judge
-from pointstamp.judge.plan_shape import walker_of
 from pointstamp.operators.spec import spec_of
-from pointstamp.running.local import LocalRun
 from pointstamp.simulate.case import prepared
 from pointstamp.simulate.crash.events import GenerationBegan
-from pointstamp.simulate.outputs import first_difference
-from pointstamp.simulate.seeds import FindingKind, Simulator, cases, simulate
+from pointstamp.simulate.seeds import FindingKind, Simulator, cases, first_difference, simulate
 from pointstamp.simulate.world import Ended, World
 from pointstamp.topology.domain import Time
+from pointstamp.verify.conformance import Status, judge
+from pointstamp.verify.plan_shape import walker_of
 from pointstamp.worker import instance
 from pointstamp.worker.instance import Instance
 from support.broken_recovery import Rescaled, simulator_of

@@ -11,19 +11,18 @@ from pathlib import Path
 import pytest
 
 from pointstamp.cli.main import main
+from pointstamp.connectors.memory import Rows
+from pointstamp.connectors.source import Unit
 from pointstamp.errors import UsageError
-from pointstamp.journal.history import Entry, FlowShape
+from pointstamp.journal.history import Entry, FlowShape, PartSaved
 from pointstamp.journal.journal import Journal
 from pointstamp.journal.ledger import Ledger
-from pointstamp.journal.saved_part import PartSaved
-from pointstamp.query.starting import query_id_at
+from pointstamp.query.start_checks import query_id_at
 from pointstamp.simulate.crash.events import GenerationBegan, Happened
 from pointstamp.simulate.crash.seeds import CrashOutcome, CrashSimulator, crash_trace
 from pointstamp.simulate.crash.setting import CrashRun
 from pointstamp.simulate.crash.trace import CrashTrace, load_crashes, save_crashes
 from pointstamp.simulate.seeds import cases
-from pointstamp.sources.memory import Rows
-from pointstamp.sources.port import Unit
 from pointstamp.storage.local import LocalStorage
 from pointstamp.worker.events import MessagePulled, MessageSent, Notified
 from support.broken_recovery import OfBefore, simulator_of, sound_flows

@@ -17,14 +17,18 @@ import pytest
 
 from pointstamp.errors import NotStored
 from pointstamp.simulate.case import Case
-from pointstamp.simulate.choices import Choices
-from pointstamp.simulate.crash.columns import COLUMN, by_epoch, complete_after, with_columns
-from pointstamp.simulate.crash.durability import DiedError, Durability, UnansweredError
+from pointstamp.simulate.crash.durability import DiedError, Durability, SimulatedStorage, UnansweredError
 from pointstamp.simulate.crash.events import Crashed, SavepointTaken, UserSaid
-from pointstamp.simulate.crash.features import FIRST_NUMBER, NOTHING_FURTHER, Features, further_choices
-from pointstamp.simulate.crash.setting import CrashRun
-from pointstamp.simulate.crash.storage import SimulatedStorage
+from pointstamp.simulate.crash.feed import COLUMN, by_epoch, complete_after, with_columns
+from pointstamp.simulate.crash.setting import (
+    FIRST_NUMBER,
+    NOTHING_FURTHER,
+    CrashRun,
+    Features,
+    further_choices,
+)
 from pointstamp.simulate.feed import FedItem
+from pointstamp.simulate.network import Choices
 from pointstamp.simulate.seeds import cases
 from pointstamp.simulate.world import Ended
 from support.broken_recovery import simulator_of, sound_flows

@@ -14,12 +14,11 @@ from functools import cache
 
 import pytest
 
-from pointstamp.judge.conformance import Status, Verdict
 from pointstamp.simulate.case import Case
 from pointstamp.simulate.crash.events import EpochCommitted, Happened
-from pointstamp.simulate.crash.judging import judge_generations
-from pointstamp.simulate.crash.seeds import CrashSimulator
+from pointstamp.simulate.crash.seeds import CrashSimulator, judge_generations
 from pointstamp.simulate.world import Ended
+from pointstamp.verify.conformance import Status, Verdict
 from pointstamp.worker.events import SnapshotTaken
 from support.broken_recovery import simulator_of, sound_flows
 

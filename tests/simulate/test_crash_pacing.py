@@ -7,7 +7,7 @@ they may: a wait that nobody ends is a world that is stuck, and rows that were p
 import pytest
 
 from pointstamp.query import member
-from pointstamp.query.pacing import Pacing
+from pointstamp.query.policy import Pacing
 from pointstamp.simulate.seeds import cases, simulate
 from support.broken_recovery import simulator_of, sound_flows
 

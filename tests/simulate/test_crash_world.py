@@ -17,7 +17,7 @@ import pytest
 from pointstamp.cli import flowfile
 from pointstamp.errors import FlowError
 from pointstamp.simulate.case import Case, prepared
-from pointstamp.simulate.crash import crashes
+from pointstamp.simulate.crash import world
 from pointstamp.simulate.crash.events import Crashed, DriverFenced, EpochCommitted, GenerationBegan
 from pointstamp.simulate.crash.seeds import CrashSimulator
 from pointstamp.simulate.seeds import FindingKind, Report, cases, simulate
@@ -89,7 +89,7 @@ def test_every_kind_of_crash_happens_and_replaced_drivers_are_fenced() -> None:
         "damaged",
         "the power failed",
     }
-    assert len(crashes.KINDS) == 9
+    assert len(world.KINDS) == 9
     assert fenced > 5
     assert generations > 300
 
@@ -178,7 +178,7 @@ def test_a_driver_that_slept_while_another_cleaned_up_knows_that_it_was_replaced
 
 def test_a_storage_that_does_not_answer_is_no_damaged_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     # A part that could not be read once was taken for damaged, and the query ended if it had no other.
-    monkeypatch.setattr(crashes, "KINDS", (crashes.storage_fails,))
+    monkeypatch.setattr(world, "KINDS", (world.storage_fails,))
     simulator = of_before(simulator_of(sound_flows()["running"]()))
     for case in (Case(79, 4, crashes=4), Case(135, 4, crashes=3)):
         outcome = simulator.run(case)

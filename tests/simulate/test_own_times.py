@@ -28,21 +28,25 @@ import pointstamp as ps
 from pointstamp.cli.main import main
 from pointstamp.errors import FlowError, UsageError
 from pointstamp.flow.plan import Plan
-from pointstamp.judge.abstract import AbstractState
-from pointstamp.judge.conformance import Status
-from pointstamp.judge.frontier_rules import FrontierRules
-from pointstamp.judge.plan_shape import own_times_of, shape_of, walker_of
-from pointstamp.judge.roots import OwnTimes, Stamp
-from pointstamp.judge.rules import BrokenError
-from pointstamp.judge.shape import Walker
-from pointstamp.judge.trace import check_writable, from_bytes, to_bytes
 from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.simulate.case import Case, prepared
 from pointstamp.simulate.feed import FedItem
-from pointstamp.simulate.outputs import first_difference
-from pointstamp.simulate.seeds import NOTHING_BY_CHANCE, FindingKind, Simulator, cases, simulate
+from pointstamp.simulate.seeds import (
+    NOTHING_BY_CHANCE,
+    FindingKind,
+    Simulator,
+    cases,
+    first_difference,
+    simulate,
+)
 from pointstamp.simulate.shrink import Shrinking
 from pointstamp.topology.ports import Location, OperatorIndex
+from pointstamp.verify.abstract_state import AbstractState, BrokenError
+from pointstamp.verify.conformance import Status
+from pointstamp.verify.frontier_rules import FrontierRules
+from pointstamp.verify.plan_shape import own_times_of, shape_of, walker_of
+from pointstamp.verify.shape import OwnTimes, Stamp, Walker
+from pointstamp.verify.trace import check_writable, from_bytes, to_bytes
 from pointstamp.worker.events import Counted, FrontiersMoved, MessagePulled, Notified, ProgressReceived
 from support.own_times import Latest, pairs_flow, pairs_inputs, sum_flow, tarai_flow, tarai_frames
 from support.times import Pairs

@@ -16,12 +16,13 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
+from pointstamp.arrow import row_hashing as dataflow_partition
 from pointstamp.flow import outlet
-from pointstamp.flow import stream as streams
+from pointstamp.flow import physical_stream as streams
 from pointstamp.flow.builder import PlanBuilder
 from pointstamp.flow.outlet import wiring
+from pointstamp.flow.physical_stream import Stream
 from pointstamp.flow.plan import Node
-from pointstamp.flow.stream import Stream
 from pointstamp.operators.authority import Authority
 from pointstamp.operators.context import Context
 from pointstamp.operators.notify import Notifications, Request
@@ -33,7 +34,6 @@ from pointstamp.progress.direct import DirectBroadcast
 from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.progress.tracker import Tracker
 from pointstamp.progress.view import ProgressView, initial_changes
-from pointstamp.rows import partition as dataflow_partition
 from pointstamp.simulate.network import SimulatedNetwork
 from pointstamp.simulate.seeds import FindingKind, cases, simulate
 from pointstamp.topology import domain

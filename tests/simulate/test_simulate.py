@@ -21,11 +21,19 @@ from hypothesis import strategies as st
 import pointstamp as ps
 from pointstamp.errors import FlowError, UsageError
 from pointstamp.flow.plan import Plan
-from pointstamp.judge.conformance import Status
 from pointstamp.simulate.case import Case, parse_numbers, parse_rows, prepared, rows_text
-from pointstamp.simulate.outputs import first_difference
-from pointstamp.simulate.seeds import FindingKind, Outcome, Simulator, cases, replay, simulate, workers_of
+from pointstamp.simulate.seeds import (
+    FindingKind,
+    Outcome,
+    Simulator,
+    cases,
+    first_difference,
+    replay,
+    simulate,
+    workers_of,
+)
 from pointstamp.simulate.shrink import Shrinking, fewest
+from pointstamp.verify.conformance import Status
 from support.worlds import SCHEMA, Rows, Steps, busy_flow, simulator_of, some_rows
 
 

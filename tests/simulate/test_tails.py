@@ -17,16 +17,16 @@ import pytest
 
 import pointstamp as ps
 from pointstamp.flow.plan import NodeKind, Plan
-from pointstamp.judge.conformance import Status, Verdict, judge
-from pointstamp.judge.plan_shape import walker_of
-from pointstamp.operators.endpoints import Collect
+from pointstamp.operators.stateless import Collect
 from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.simulate.case import prepared
-from pointstamp.simulate.outputs import first_difference
+from pointstamp.simulate.seeds import first_difference
 from pointstamp.simulate.world import Ended, SharedPlan, World, WorldRun
 from pointstamp.topology.domain import Time
 from pointstamp.topology.graph import OperatorGraph
 from pointstamp.topology.ports import Location, SourcePort, Target
+from pointstamp.verify.conformance import Status, Verdict, judge
+from pointstamp.verify.plan_shape import walker_of
 from pointstamp.worker import tails
 from pointstamp.worker.events import FrontiersShown, MessagePulled, MessageSent, Notified, ProgressSent
 from pointstamp.worker.instance import Instance

@@ -23,15 +23,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pointstamp as ps
-from pointstamp.judge.trace import to_bytes
 from pointstamp.progress.broadcast import ProgressBatch
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.simulate.case import Case, prepared
-from pointstamp.simulate.choices import Choices, parse_ranges, ranges_text
 from pointstamp.simulate.feed import FedItem, deal
-from pointstamp.simulate.network import SimulatedClock, SimulatedNetwork, SimulatedTransport
+from pointstamp.simulate.network import (
+    Choices,
+    SimulatedClock,
+    SimulatedNetwork,
+    SimulatedTransport,
+    parse_ranges,
+    ranges_text,
+)
 from pointstamp.simulate.seeds import FindingKind, Simulator
 from pointstamp.simulate.world import Ended, World
+from pointstamp.verify.trace import to_bytes
 from pointstamp.worker.events import MessagePulled, ProgressReceived
 from pointstamp.worker.ports import Chooser, Clock, Transport
 from support.worlds import SCHEMA, Steps, busy_flow, nested_flow, simulator_of

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 import pointstamp as ps
 from pointstamp.errors import RecoveryError
-from pointstamp.spark import forming, job, slots
+from pointstamp.spark import job, slots, worker_formation
 from support.streams import until
 
 pytestmark = pytest.mark.spark
@@ -78,7 +78,7 @@ def counted(
 @pytest.fixture
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job, "SETTLE_SECONDS", 1.5)
-    monkeypatch.setattr(forming, "_PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(worker_formation, "_PATIENCE_SECONDS", 0.3)
 
 
 @pytest.mark.usefixtures("_soon")
@@ -113,9 +113,9 @@ def test_a_run_that_needs_all_its_workers_waits_until_slots_are_free(
 def test_a_run_that_never_gets_its_slots_ends_with_what_it_needs_and_what_there_is(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waiting = forming.Waiting
+    waiting = worker_formation.Waiting
 
-    def impatient(**given: object) -> forming.Waiting:
+    def impatient(**given: object) -> worker_formation.Waiting:
         return waiting(seconds_max=2.0, **given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(job, "Waiting", impatient)

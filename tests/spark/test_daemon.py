@@ -30,7 +30,7 @@ FORK = dedent(
         import zmq
         from pointstamp.spark import bounded, crew
 
-        assert {"pyspark.worker", "pyarrow.compute", "pointstamp.query.membership"} <= loaded
+        assert {"pyspark.worker", "pyarrow.compute", "pointstamp.query.member"} <= loaded
         assert float((np.ones((200, 200)) @ np.ones((200, 200))).sum()) == 8_000_000.0
         assert pc.sum(pa.array([1, 2, 3])).as_py() == 6
         held = io.BytesIO()

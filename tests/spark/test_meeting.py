@@ -17,11 +17,11 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
+from pointstamp.driver.messages import AskCounts, Leave
 from pointstamp.errors import TransportError
-from pointstamp.running.messages import AskCounts, Leave
 from pointstamp.spark.bounded import BoundedMember
-from pointstamp.spark.forming import driver_host
-from pointstamp.spark.meeting import listens_at, meeting_folder
+from pointstamp.spark.rendezvous import listens_at, meeting_folder
+from pointstamp.spark.worker_formation import driver_host
 
 
 class _Settings:
@@ -95,9 +95,9 @@ import sys
 import pyarrow as pa
 from pyspark import worker
 from pointstamp.spark.bounded import BoundedWork
-from pointstamp.spark.crewtask import Task
-from pointstamp.spark.output import EpochFiles
-from pointstamp.spark.packing import InputSpec, from_bytes, packer
+from pointstamp.spark.crew_task import Task
+from pointstamp.spark.bounded import EpochFiles
+from pointstamp.spark.row_packing import InputSpec, from_bytes, packer
 
 schema = pa.schema([("id", pa.int64())])
 column = pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(bytes(8))])

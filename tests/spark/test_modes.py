@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 import pointstamp as ps
 from pointstamp.errors import FlowError, OperatorError, SchemaError
-from pointstamp.spark import forming, rendezvous
+from pointstamp.spark import rendezvous, worker_formation
 from support.options import with_options
 from support.streams import SECONDS_MAX, counts_by_epoch, published_by_epoch, put, words_flow
 
@@ -131,8 +131,8 @@ def test_a_run_with_one_worker_opens_no_connection(
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a connection")
 
-    monkeypatch.setattr(forming, "RendezvousServer", refuse)
-    monkeypatch.setattr(forming, "Mesh", refuse)
+    monkeypatch.setattr(worker_formation, "RendezvousServer", refuse)
+    monkeypatch.setattr(worker_formation, "Mesh", refuse)
     monkeypatch.setattr(rendezvous, "_listener", refuse)
     flow = ps.Dataflow("copy")
     flow.output("out", flow.stream_input("numbers", "x long").exchange("x"))

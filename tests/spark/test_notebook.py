@@ -143,7 +143,7 @@ def workers_of(kernel: Kernel) -> list[str]:
     return [
         worker
         for child in children_of(kernel.process.pid)
-        if b"pointstamp.running.forkserver" in Path(f"/proc/{child}/cmdline").read_bytes()
+        if b"pointstamp.driver.fork_server" in Path(f"/proc/{child}/cmdline").read_bytes()
         for worker in children_of(child)
     ]
 

@@ -17,14 +17,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 import pointstamp as ps
+from pointstamp.connectors.published.chain import FOLDER
+from pointstamp.connectors.published.reader import published_now, read_changes
+from pointstamp.connectors.sink import Staged
 from pointstamp.errors import FlowError, OperatorError, StorageError
-from pointstamp.sinks.chain import FOLDER
-from pointstamp.sinks.port import Staged
-from pointstamp.sinks.reading import published_now, read_changes
-from pointstamp.spark import frames, job, output
-from pointstamp.spark.manifest import check_unpublished, discard, publish
-from pointstamp.spark.output import EpochFiles
-from pointstamp.spark.place import spark_address
+from pointstamp.spark import bounded, frames, job
+from pointstamp.spark.bounded import EpochFiles
+from pointstamp.spark.job import check_unpublished, discard, publish
+from pointstamp.spark.locations import spark_address
 
 SCHEMAS = {"out": pa.schema([("x", pa.int64())])}
 
@@ -148,7 +148,7 @@ def test_what_a_run_has_committed_is_not_discarded_when_it_is_interrupted_afterw
 def test_epochs_share_a_file_until_their_rows_fill_one_and_every_row_keeps_its_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(output, "FILE_BYTES", 1_000)
+    monkeypatch.setattr(bounded, "FILE_BYTES", 1_000)
     files = EpochFiles(str(tmp_path), "run", 0, SCHEMAS | {"other": SCHEMAS["out"]})
     # 24 bytes an epoch, but for two that fill a file at once; an output without rows has no file.
     sizes = {epoch: 200 if epoch in (10, 11) else 3 for epoch in range(30)}

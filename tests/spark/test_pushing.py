@@ -16,11 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 import pointstamp as ps
+from pointstamp.arrow.schema import as_schema
 from pointstamp.errors import SchemaError
 from pointstamp.expressions.tree import Expression
-from pointstamp.pushing.steps import KeepRows, MakeColumns, MakeParts
-from pointstamp.rows.schema import as_schema
-from pointstamp.spark.pushing import pushed_into
+from pointstamp.pushdown.steps import KeepRows, MakeColumns, MakeParts
+from pointstamp.spark.job import pushed_into
 
 pytestmark = pytest.mark.spark
 

@@ -13,10 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import pointstamp as ps
-from pointstamp.sinks.parquet import ParquetSink
-from pointstamp.sinks.reading import read_changes
-from pointstamp.spark.frames import read
-from pointstamp.spark.types import spark_schema
+from pointstamp.connectors.published.reader import read_changes
+from pointstamp.connectors.published.sink import ParquetSink
+from pointstamp.spark.frames import read, spark_schema
 
 pytestmark = pytest.mark.spark
 

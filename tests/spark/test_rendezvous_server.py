@@ -17,7 +17,7 @@ from time import monotonic
 import pytest
 
 from pointstamp.errors import TransportError
-from pointstamp.mesh.door import Address
+from pointstamp.mesh.admission import Address
 from pointstamp.mesh.mesh import Mesh
 from pointstamp.query.rendezvous import Placement, Register, Rendezvous
 from pointstamp.spark import rendezvous as module

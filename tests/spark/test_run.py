@@ -19,9 +19,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 import pointstamp as ps
 from pointstamp.errors import FlowError, OperatorError, SchemaError, StorageError
-from pointstamp.judge.online_process import JudgeProcess
 from pointstamp.spark import job
-from pointstamp.spark.packing import input_specs
+from pointstamp.spark.row_packing import input_specs
+from pointstamp.verify.verifier import JudgeProcess
 from support.dated import CASES, Case, Outputs, by_epoch
 
 pytestmark = pytest.mark.spark

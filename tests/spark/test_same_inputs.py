@@ -19,8 +19,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 import pointstamp as ps
 from pointstamp.errors import FlowError, StorageError
-from pointstamp.spark import fingerprint
-from pointstamp.spark.inputlog import static_log
+from pointstamp.spark import input_log
+from pointstamp.spark.input_log import static_log
 
 pytestmark = pytest.mark.spark
 
@@ -83,7 +83,7 @@ def test_rows_of_every_type_are_the_same_when_they_come_again_and_no_column_is_l
 ) -> None:
     frame = spark.sql(OF_EVERY_TYPE)
     take(spark, tmp_path, frame, frame)
-    counted = [F.count_distinct(F.xxhash64(each)) for each in fingerprint.hashable_columns(frame)]
+    counted = [F.count_distinct(F.xxhash64(each)) for each in input_log.hashable_columns(frame)]
     assert list(frame.agg(*counted).collect()[0]) == [3] * len(frame.columns)
 
 
@@ -118,10 +118,10 @@ def test_small_differences_of_values_and_numbers_of_rows_are_found(spark: SparkS
         [1, 1, 2],
         [1, 2, 3],
     ]
-    found = [fingerprint.fingerprint_of(numbers(spark, *values), "").sums for values in given]
+    found = [input_log.fingerprint_of(numbers(spark, *values), "").sums for values in given]
     assert len(set(found)) == len(given)
     moved = [spark.createDataFrame([row], "x long, y long") for row in [(1, None), (None, 1)]]
-    assert len({fingerprint.fingerprint_of(frame, "").sums for frame in moved}) == 2
+    assert len({input_log.fingerprint_of(frame, "").sums for frame in moved}) == 2
 
 
 def test_a_frame_that_is_other_rows_each_time_is_refused_in_words_that_say_so(
@@ -139,13 +139,13 @@ def test_the_log_is_read_once_and_an_altered_fingerprint_is_not_believed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scans: list[int] = []
-    real = fingerprint.fingerprint_of
+    real = input_log.fingerprint_of
 
     def counted(frame: DataFrame, of: str) -> Any:  # noqa: ANN401 - as it is
         scans.append(1)
         return real(frame, of)
 
-    monkeypatch.setattr(fingerprint, "fingerprint_of", counted)
+    monkeypatch.setattr(input_log, "fingerprint_of", counted)
     frame = numbers(spark, 1, 2)
     for wanted in (0, 2, 3, 4):
         take(spark, tmp_path, frame)

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import pointstamp as ps
 from pointstamp.errors import OperatorError
-from pointstamp.spark.packing import input_specs
+from pointstamp.spark.row_packing import input_specs
 
 pytestmark = pytest.mark.spark
 

@@ -20,10 +20,9 @@ from pyspark.sql import SparkSession
 
 import pointstamp as ps
 from pointstamp.errors import FlowError, OperatorError, PointstampError, RecoveryError, TransportError
-from pointstamp.spark import forming, job
-from pointstamp.spark.failures import in_words
-from pointstamp.spark.meeting import versions
-from pointstamp.spark.sendable import check_sendable
+from pointstamp.spark import job, worker_formation
+from pointstamp.spark.failures import check_sendable, in_words
+from pointstamp.spark.rendezvous import versions
 from pointstamp.spark.slots import (
     REGISTRATION_SECONDS_MAX,
     SlotPlan,
@@ -331,7 +330,7 @@ def test_a_run_and_a_query_with_a_function_that_cannot_be_sent_say_so_and_print_
 def test_a_driver_of_another_version_is_named_beside_the_host_of_the_worker(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
-    for module in (forming, job):
+    for module in (worker_formation, job):
         monkeypatch.setattr(module, "versions", lambda: {**versions(), "pointstamp": "9.9"})
     flow = ps.Dataflow("versions")
     flow.output("out", flow.stream_input("numbers", "x long"))

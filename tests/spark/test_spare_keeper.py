@@ -21,10 +21,9 @@ from pointstamp.query.mission import Mission
 from pointstamp.query.standby import stand_by
 from pointstamp.spark import spare
 from pointstamp.spark.crew import SparkLauncher
-from pointstamp.spark.crewjob import CrewJob
-from pointstamp.spark.forming import StartedTasks
 from pointstamp.spark.rendezvous import RendezvousServer
 from pointstamp.spark.spare import SpareKeeper
+from pointstamp.spark.worker_formation import CrewJob, StartedTasks
 from pointstamp.storage.memory import MemoryStorage
 from support.recovering import MemorySink
 from support.streams import until, words_flow

@@ -18,11 +18,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import pointstamp as ps
+from pointstamp.connectors.source import Part, Unit
 from pointstamp.errors import FlowError
-from pointstamp.sources.port import Part, Unit
 from pointstamp.spark import frames
 from pointstamp.spark.failures import cause_in_words
-from pointstamp.spark.inputlog import StreamLog, WriteBatch
+from pointstamp.spark.input_log import StreamLog, WriteBatch
 from support.dated import Case
 from support.streams import (
     SECONDS_MAX,

@@ -29,9 +29,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import pointstamp as ps
+from pointstamp.connectors.sink import Epochs, Publisher, Staged, Writer
 from pointstamp.errors import FencedError, FlowError, OperatorError, RecoveryError
-from pointstamp.sinks.port import Epochs, Publisher, Staged, Writer
-from pointstamp.spark.inputlog import start_patiently
+from pointstamp.spark.input_log import start_patiently
 from support.options import with_options
 from support.streams import (
     SECONDS_MAX,

@@ -27,8 +27,8 @@ import pytest
 import zmq
 
 from pointstamp.errors import TransportError
-from pointstamp.mesh import door
-from pointstamp.mesh.door import LOG_SECONDS, KeyPair, Refusals
+from pointstamp.mesh import admission
+from pointstamp.mesh.admission import LOG_SECONDS, KeyPair, Refusals
 from pointstamp.mesh.mesh import Mesh
 from pointstamp.mesh.wire import MessageKind, seal
 from support.strangers import RAW, hear, port, spoken, tapped, until
@@ -56,7 +56,7 @@ def pair(*, generation: int = 0) -> Iterator[tuple[Mesh, Mesh]]:
 @pytest.fixture
 def stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a system that cannot make a port deaf."""
-    monkeypatch.setattr(door, "make_deaf", lambda _: False)
+    monkeypatch.setattr(admission, "make_deaf", lambda _: False)
 
 
 def resident_bytes() -> int:
@@ -197,7 +197,7 @@ def hear_or_fail(mesh: Mesh, heard: list[bytes], lost: list[str]) -> bool:
 def test_hundreds_of_strangers_leave_one_line_in_the_log_and_the_members_undisturbed(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(door, "LOG_SECONDS", 3_600.0)  # however long it takes them to come
+    monkeypatch.setattr(admission, "LOG_SECONDS", 3_600.0)  # however long it takes them to come
     with pair() as (first, second):
         for _ in range(STRANGERS):
             socket.create_connection(port(first)).close()

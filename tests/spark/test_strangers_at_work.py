@@ -17,9 +17,9 @@ import zmq
 from pyspark.sql import SparkSession
 
 import pointstamp as ps
-from pointstamp.mesh.door import KeyPair
+from pointstamp.mesh.admission import KeyPair
 from pointstamp.mesh.wire import MessageKind, seal
-from pointstamp.spark import forming
+from pointstamp.spark import worker_formation
 from support.streams import SECONDS_MAX, counts_by_epoch, published_by_epoch, put, until
 
 pytestmark = pytest.mark.spark
@@ -88,7 +88,7 @@ def test_strangers_at_every_port_of_a_running_query_are_not_answered_and_cost_no
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As on a cluster, where members have ports.
-    monkeypatch.setattr(forming, "meeting_folder", lambda _: nullcontext())
+    monkeypatch.setattr(worker_formation, "meeting_folder", lambda _: nullcontext())
     sent = [WORDS]
     put(tmp_path / "in", "0", {"word": sent[0]})
     before = listening("self")

@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import pointstamp as ps
+from pointstamp.connectors.published.bases import PLACE
 from pointstamp.errors import FlowError
-from pointstamp.sinks.bases import PLACE
 from pointstamp.spark import frames
 
 pytestmark = pytest.mark.spark

@@ -14,9 +14,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import pointstamp as ps
-from pointstamp.judge.online_process import JudgeProcess
+from pointstamp.driver.event_reports import decode_events
 from pointstamp.progress.choosing import BroadcastKind
-from pointstamp.running.telling import decode_events
+from pointstamp.verify.verifier import JudgeProcess
 from pointstamp.worker.events import ProgressSummed
 
 pytestmark = pytest.mark.spark

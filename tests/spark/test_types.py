@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 import pointstamp as ps
 from pointstamp.errors import SchemaError
-from pointstamp.spark.types import spark_schema
+from pointstamp.spark.frames import spark_schema
 
 PLAIN = {
     "boolean": ("true", "false"),

@@ -14,7 +14,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from pointstamp.spark.ui_link import job_description
+from pointstamp.spark.crew import job_description
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 SECONDS_MAX = 300.0

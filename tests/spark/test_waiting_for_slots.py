@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 import pointstamp as ps
 from pointstamp.errors import FlowError
-from pointstamp.spark import crew, forming
+from pointstamp.spark import crew, worker_formation
 from support.streams import counts_by_epoch, published_by_epoch, put, until
 
 pytestmark = pytest.mark.spark
@@ -97,7 +97,7 @@ def test_a_query_with_fewer_slots_than_workers_runs_with_fewer(
 def test_two_queries_share_the_slots_of_a_session_and_batch_jobs_run_beside(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crew, "Waiting", partial(forming.Waiting, settle_seconds=1.0))
+    monkeypatch.setattr(crew, "Waiting", partial(worker_formation.Waiting, settle_seconds=1.0))
     put(tmp_path / "in", "0", {"word": WORDS})
 
     def start(name: str, workers: int | None) -> ps.Query:

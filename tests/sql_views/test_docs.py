@@ -2,10 +2,9 @@
 
 import re
 
-from pointstamp.sql_views.aggregates import AGGREGATES
-from pointstamp.sql_views.functions import SCALARS
-from pointstamp.sql_views.ranking import WINDOW_FUNCTIONS
-from pointstamp.sql_views.rewriting import REWRITTEN_FUNCTIONS
+from pointstamp.sql_views.desugaring import REWRITTEN_FUNCTIONS
+from pointstamp.sql_views.functions import AGGREGATES, SCALARS
+from pointstamp.sql_views.over_clause import WINDOW_FUNCTIONS
 from support import sql_page
 
 PAGE = (sql_page.FOLDER / "index.md").read_text()

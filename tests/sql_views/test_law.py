@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pointstamp as ps
-from pointstamp.rows.ddl import to_ddl
+from pointstamp.arrow.ddl import to_ddl
 from support import tpch
 from support.batch_answers import WEIGHT, Fed, judge, with_deletions
 from support.nexmark_sql import SPARK

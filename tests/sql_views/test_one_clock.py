@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
-from pointstamp.flow import event_time
+from pointstamp.flow import watermarks
 from pointstamp.simulate.case import prepared
 from pointstamp.simulate.crash.seeds import CrashSimulator
 from pointstamp.simulate.seeds import Simulator, cases, simulate
@@ -200,7 +200,7 @@ def test_verbs_go_by_the_least_watermark_of_what_they_are_made_of() -> None:
 
 
 def test_a_condition_that_goes_by_one_table_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_time, "_clock_of_query", lambda _: ())
+    monkeypatch.setattr(watermarks, "_clock_of_query", lambda _: ())
     for name in ("over: left join", "over: not exists", "over: except", "groups: windows"):
         with pytest.raises(AssertionError, match=name):
             _check_many(name)

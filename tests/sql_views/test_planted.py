@@ -14,17 +14,17 @@ import pytest
 import pointstamp as ps
 from pointstamp.dataflow.table import Table
 from pointstamp.expressions.tree import Expression, col, lit
-from pointstamp.reduce.asking import count
+from pointstamp.reduce.constructors import count
 from pointstamp.sql_views import (
     conditions,
+    expression_translation,
     from_clause,
-    grouping_sets,
-    outer_joins,
-    recursion,
-    selecting,
-    set_operations,
+    group_by,
+    joins,
+    queries,
+    select_clause,
     subqueries,
-    translating,
+    with_recursive,
 )
 from support.batch_answers import judge
 from support.sql_cases import CASES, Case, declared, fed, used_in
@@ -45,7 +45,7 @@ def copies_once(patch: pytest.MonkeyPatch) -> None:
     def once(batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch.select(batch.schema.names[:-1])
 
-    patch.setattr(set_operations, "_repeated", once)
+    patch.setattr(queries, "_repeated", once)
 
 
 def copies_of_the_left(patch: pytest.MonkeyPatch) -> None:
@@ -53,11 +53,11 @@ def copies_of_the_left(patch: pytest.MonkeyPatch) -> None:
         del theirs
         return col(mine)
 
-    patch.setattr("pointstamp.sql_views.set_operations.functions.least", least)
+    patch.setattr("pointstamp.sql_views.queries.functions.least", least)
 
 
 def using_is_of_the_left(patch: pytest.MonkeyPatch) -> None:
-    real = outer_joins.merged_names
+    real = joins.merged_names
     patch.setattr(from_clause, "merged_names", lambda one, other, names, how: real(one, other, names, "left"))
 
 
@@ -94,12 +94,12 @@ def step_by_name(patch: pytest.MonkeyPatch) -> None:
             )
         )
 
-    patch.setattr(recursion, "like_start", by_name)
+    patch.setattr(with_recursive, "like_start", by_name)
 
 
 def parts_of_the_subquery_are_lost(patch: pytest.MonkeyPatch) -> None:
     real = conditions.split
-    patch.setattr(selecting, "split", lambda *given: replace(real(*given), right=[]))
+    patch.setattr(select_clause, "split", lambda *given: replace(real(*given), right=[]))
 
 
 def where_does_not_wait(patch: pytest.MonkeyPatch) -> None:
@@ -107,7 +107,7 @@ def where_does_not_wait(patch: pytest.MonkeyPatch) -> None:
 
 
 def keys_by_their_text(patch: pytest.MonkeyPatch) -> None:
-    for module in (grouping_sets, selecting, translating):
+    for module in (group_by, select_clause, expression_translation):
         patch.setattr(module, "canonical", str)
 
 
@@ -117,10 +117,12 @@ def nulls_are_equal_to_zero(patch: pytest.MonkeyPatch) -> None:
 
 
 def neighbours_across_groups(patch: pytest.MonkeyPatch) -> None:
-    from pointstamp.tables import placing
+    from pointstamp.incremental import window_operator
 
-    real = placing._neighbour_with_value
-    patch.setattr(placing, "_neighbour_with_value", lambda each, valid: np.maximum(real(each, valid), 0))
+    real = window_operator._neighbour_with_value
+    patch.setattr(
+        window_operator, "_neighbour_with_value", lambda each, valid: np.maximum(real(each, valid), 0)
+    )
 
 
 MISTAKES = [

@@ -18,7 +18,7 @@ import pytest
 
 import pointstamp as ps
 from pointstamp.errors import FlowError, RecoveryError
-from pointstamp.flow.in_zone import uses_time_zone, with_time_zone
+from pointstamp.flow.plan import uses_time_zone, with_time_zone
 
 ZONES = ("UTC", "Europe/Berlin", "America/St_Johns", "Asia/Kathmandu")
 INSTANTS = [

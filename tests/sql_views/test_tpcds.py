@@ -13,8 +13,8 @@ from benchmarks.sql.answers import Rows, added_up, check_same, rows_of_table
 from benchmarks.views.tpcds_data import Benchmark, benchmark
 
 import pointstamp as ps
+from pointstamp.arrow.ddl import to_ddl
 from pointstamp.errors import SqlError
-from pointstamp.rows.ddl import to_ddl
 from support.batch_answers import WEIGHT, Fed
 from support.tpcds import epochs_of
 

@@ -21,11 +21,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pointstamp.arrow.row_hashing import partition
 from pointstamp.dataflow import Dataflow
 from pointstamp.dataflow.operator import operator
 from pointstamp.errors import FlowError, RecoveryError
 from pointstamp.operators.context import Context
-from pointstamp.rows.partition import partition
 from pointstamp.state import saved
 from pointstamp.state.declared import stateful_of
 from pointstamp.state.pieces import Piece, Stateful, merged, owned

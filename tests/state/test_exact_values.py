@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 import pointstamp as ps
 from pointstamp.state import saved
-from pointstamp.state.exactly import is_exact
+from pointstamp.state.exact_encoding import is_exact
 
 BERLIN = ZoneInfo("Europe/Berlin")
 WALL = datetime(2024, 5, 6, 7, 8, 9, 123456)

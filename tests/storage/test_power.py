@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from pointstamp.connectors.published.sink import ParquetSink
 from pointstamp.errors import AlreadyStored
 from pointstamp.query.crew import InProcessLauncher
 from pointstamp.query.policy import SnapshotPolicy
 from pointstamp.query.supervisor import Supervisor
-from pointstamp.sinks.parquet import ParquetSink
 from pointstamp.storage.local import LocalStorage
 from support.disks import Died, Disk
 from support.recoverables import FLOWS, expected, rows_of

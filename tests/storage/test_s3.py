@@ -21,9 +21,9 @@ import pytest
 import pointstamp as ps
 from pointstamp.errors import AlreadyStored, StorageError
 from pointstamp.journal.journal import Journal
-from pointstamp.query.starting import query_id_at
+from pointstamp.query.start_checks import query_id_at
 from pointstamp.storage.anywhere import FsspecStorage
-from pointstamp.storage.proving import check_exclusive
+from pointstamp.storage.exclusivity import check_exclusive
 from support.s3 import BUCKET, S3
 from support.store_drivers import words_of
 from support.store_processes import SECONDS_MAX, driver, race

@@ -22,8 +22,8 @@ import pointstamp as ps
 from pointstamp.errors import AlreadyStored, NotStored, StorageError
 from pointstamp.storage import anywhere
 from pointstamp.storage.anywhere import FsspecStorage
+from pointstamp.storage.exclusivity import check_exclusive
 from pointstamp.storage.port import Storage
-from pointstamp.storage.proving import check_exclusive
 from support.blob_servers import azurite, fake_gcs
 from support.hadoop import Hadoop
 from support.store_drivers import words_of

@@ -9,21 +9,26 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
+from pointstamp.arrangement.consolidate import DIFF, with_weights
+from pointstamp.arrangement.groups import Grouped
 from pointstamp.flow import outlet
-from pointstamp.flow.afresh import Afresh
+from pointstamp.flow.outlet import Afresh
+from pointstamp.incremental import (
+    aggregation,
+    group_aggregates,
+    operations,
+    physical_table,
+    rolling_aggregates,
+    window_operator,
+)
+from pointstamp.incremental.group_values import GroupValues, Places, firsts_of
+from pointstamp.incremental.requested_aggregates import FirstValue, TableAggregate, first_value_asked
+from pointstamp.incremental.rolling_aggregates import Rolling
+from pointstamp.incremental.top_k import First
+from pointstamp.incremental.window_operator import Placing, Ranked
 from pointstamp.operators.context import Context
 from pointstamp.reduce.accumulators import floats_of
 from pointstamp.state.pieces import Piece
-from pointstamp.tables import deltas, one_of_each, placing, reducing, rolling, with_order
-from pointstamp.tables.aggregates import aggregating
-from pointstamp.tables.aggregates.asked_aggregates import TableAggregate
-from pointstamp.tables.aggregates.first_values import FirstValue, first_value_asked
-from pointstamp.tables.aggregates.group_values import GroupValues, Places, firsts_of
-from pointstamp.tables.kept.groups import Grouped
-from pointstamp.tables.kept.weights import DIFF, with_weights
-from pointstamp.tables.placing import Placing, Ranked
-from pointstamp.tables.rolling import Rolling
-from pointstamp.tables.top import First
 
 Break = Callable[[pytest.MonkeyPatch], None]
 
@@ -94,18 +99,18 @@ def _sums_run_on(ranked: Ranked, floats: Any) -> Any:  # noqa: ANN401 - floats
 
 
 def _without_weights(kind: str) -> Break:
-    right = aggregating._KINDS[kind]
+    right = group_aggregates._KINDS[kind]
 
     def wrong(given: GroupValues, asked: TableAggregate) -> pa.Array:
         ones = np.ones(len(given), np.int64)
         return right(GroupValues(given.values, given.rows, given.group, ones, given.count), asked)
 
-    return lambda patch: patch.setitem(aggregating._KINDS, kind, wrong)
+    return lambda patch: patch.setitem(group_aggregates._KINDS, kind, wrong)
 
 
 def _as_they_come(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(one_of_each, "First", AsTheyCome)
-    patch.setattr(deltas, "on_top", deltas.on_groups)
+    patch.setattr(physical_table, "First", AsTheyCome)
+    patch.setattr(operations, "on_top", operations.on_groups)
 
 
 def _everywhere(patch: pytest.MonkeyPatch) -> None:
@@ -115,20 +120,24 @@ def _everywhere(patch: pytest.MonkeyPatch) -> None:
         return right(replace(aggregate, where=None), schema)
 
     patch.setattr(GroupValues, "kept", lambda self, mask: self)
-    patch.setattr(reducing, "first_value_asked", asked)
+    patch.setattr(aggregation, "first_value_asked", asked)
 
 
 BROKEN_AGGREGATES: dict[str, Break] = {
-    "the row of no rows is counted": lambda patch: patch.setattr(reducing, "_of_rows", dict),
+    "the row of no rows is counted": lambda patch: patch.setattr(aggregation, "_of_rows", dict),
     "an epoch continues with the one before": lambda patch: patch.setattr(
         outlet, "Afresh", RemembersTheEpoch
     ),
-    "a row too few is remembered": lambda patch: patch.setattr(rolling, "Rolling", RemembersTooFew),
-    "copies share a place": lambda patch: patch.setattr(with_order, "Placing", CopiesShareAPlace),
-    "sums run on from one key to the next": lambda patch: patch.setattr(placing, "_float_sums", _sums_run_on),
+    "a row too few is remembered": lambda patch: patch.setattr(
+        rolling_aggregates, "Rolling", RemembersTooFew
+    ),
+    "copies share a place": lambda patch: patch.setattr(window_operator, "Placing", CopiesShareAPlace),
+    "sums run on from one key to the next": lambda patch: patch.setattr(
+        window_operator, "_float_sums", _sums_run_on
+    ),
     "the first row is the one that came first": _as_they_come,
     "a variance is a difference of squares": lambda patch: patch.setitem(
-        aggregating._KINDS,
+        group_aggregates._KINDS,
         "var_samp",
         _variance_by_squares,
     ),

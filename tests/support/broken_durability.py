@@ -14,18 +14,16 @@ import msgspec
 import pytest
 
 from pointstamp.journal.history import SnapshotChain
-from pointstamp.journal.ledger import Ledger
-from pointstamp.journal.promises import Promises
-from pointstamp.query import beginning
-from pointstamp.query.beginning import Beginning
+from pointstamp.journal.ledger import Ledger, Promises
+from pointstamp.query import recovery
 from pointstamp.query.coordinator import Coordinator
 from pointstamp.query.intake import Intake
-from pointstamp.query.queryspec import QuerySpec
-from pointstamp.simulate.crash import crashes
-from pointstamp.simulate.crash.durability import SimulatedSink
-from pointstamp.simulate.crash.features import Features
+from pointstamp.query.mission import QuerySpec
+from pointstamp.query.recovery import Beginning
+from pointstamp.simulate.crash import world
+from pointstamp.simulate.crash.durability import SimulatedSink, SimulatedStorage
 from pointstamp.simulate.crash.seeds import CrashSimulator
-from pointstamp.simulate.crash.storage import SimulatedStorage
+from pointstamp.simulate.crash.setting import Features
 from pointstamp.simulate.crash.world import CrashWorld
 from pointstamp.storage.port import Content
 from support.broken_recovery import Mutant
@@ -55,7 +53,7 @@ def parts_are_believed_unseen(patch: Patch) -> None:
         return
 
     disks_are_damaged(patch)
-    patch.setattr(beginning, "_damage", nothing_is_wrong)
+    patch.setattr(recovery, "_damage", nothing_is_wrong)
 
 
 # It was so: a commit whose publisher had died before it was on the disk was seen, and the next epoch was
@@ -84,7 +82,7 @@ class LostPublications(CrashWorld):
     def _take_over(self) -> None:
         is_dark = self.deaths_left == 0 and self.powers == 0
         if is_dark:
-            crashes.power_fails(self)  # which takes all that it can
+            world.power_fails(self)  # which takes all that it can
         self.durability.draw = self.further.choose
         if not is_dark:
             super()._take_over()
@@ -189,7 +187,7 @@ def a_savepoint_begins_where_its_inputs_began(patch: Patch) -> None:
 # It was so: where the newest part was damaged, an older one was resumed from, without the ticks after it.
 def a_savepoint_has_the_ticks_of_its_newest_part_only(patch: Patch) -> None:
     _in_worlds_with(patch, Features(savepoints_one_in=20))
-    patch.setattr(crashes, "KINDS", (crashes.snapshot_is_damaged,))
+    patch.setattr(world, "KINDS", (world.snapshot_is_damaged,))
     _kept_with(patch, ticks=lambda ledger: ledger.ticks_after(ledger.chain()))
 
 
@@ -240,7 +238,7 @@ class Pressed(CrashWorld):
 
 def disks_are_damaged(patch: Patch) -> None:
     """In all worlds, which are pressed, too."""
-    patch.setattr(crashes, "KINDS", (crashes.snapshot_is_damaged,))
+    patch.setattr(world, "KINDS", (world.snapshot_is_damaged,))
     patch.setattr(CrashSimulator, "world", Pressed)
 
 

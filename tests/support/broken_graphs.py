@@ -12,18 +12,14 @@ import pytest
 
 import pointstamp as ps
 from pointstamp.graphs import graph as graph_module
-from pointstamp.graphs.arrays import edge_index
-from pointstamp.graphs.arrays.columns import added_up
+from pointstamp.graphs import label_propagation
+from pointstamp.graphs.arrays import edges
 from pointstamp.graphs.arrays.numbering import NUMBER, GiveNumbers
-from pointstamp.graphs.arrays.slots import Slots, distinct
-from pointstamp.graphs.communities import round_labels
-from pointstamp.graphs.communities.round_labels import RoundLabels
-from pointstamp.graphs.communities.votes import most_votes
-from pointstamp.graphs.paths.step_changes import StartChanges
-from pointstamp.graphs.paths.way_keys import Told, WayKeys
-from pointstamp.graphs.paths.ways import Ways
-from pointstamp.graphs.ranks.residuals import Residuals
-from pointstamp.graphs.whole.counted import CountedEdges, CountedVertices, WholeChange, WholeGraph
+from pointstamp.graphs.arrays.slots import Slots, added_up, distinct
+from pointstamp.graphs.gathering import CountedEdges, CountedVertices, WholeChange, WholeGraph
+from pointstamp.graphs.label_propagation import RoundLabels, most_votes
+from pointstamp.graphs.page_rank import Residuals
+from pointstamp.graphs.search_state import StartChanges, Told, WayKeys, Ways
 
 Patch = pytest.MonkeyPatch
 
@@ -63,7 +59,7 @@ def parallel_edges_are_one(patch: Patch) -> None:
         rows = np.flatnonzero(low < high)
         return rows, low[rows]
 
-    patch.setattr(edge_index, "places_in", places_in)
+    patch.setattr(edges, "places_in", places_in)
 
 
 def a_vertex_without_votes_keeps_its_label(patch: Patch) -> None:
@@ -101,7 +97,7 @@ def retracted_votes_count(patch: Patch) -> None:
     def all_votes(voters: Any, labels: Any, weights: Any) -> Any:  # noqa: ANN401 - arrays
         return most_votes(voters, labels, np.abs(weights))
 
-    patch.setattr(round_labels, "most_votes", all_votes)
+    patch.setattr(label_propagation, "most_votes", all_votes)
 
 
 def numbers_of_others_are_given_again(patch: Patch) -> None:

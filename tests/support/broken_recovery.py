@@ -18,9 +18,9 @@ import pointstamp as ps
 from pointstamp.journal.history import SnapshotChain, Ticked
 from pointstamp.journal.ledger import Ledger
 from pointstamp.progress.pointstamp import WorkerIndex
-from pointstamp.query.beginning import Beginning
 from pointstamp.query.coordinator import Coordinator
 from pointstamp.query.member import Member
+from pointstamp.query.recovery import Beginning
 from pointstamp.simulate.case import prepared
 from pointstamp.simulate.crash.crew import Life
 from pointstamp.simulate.crash.seeds import CrashSimulator

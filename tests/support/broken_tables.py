@@ -10,26 +10,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from pointstamp.arrangement.arrangement import Arrangement, FirstRows, Kept
+from pointstamp.arrangement.column_arrays import KeptColumn
+from pointstamp.arrangement.consolidate import DIFF, Integers
+from pointstamp.arrangement.groups import Grouped, groups_of
+from pointstamp.arrangement.loop_times import Rounds
+from pointstamp.arrangement.run import Run
 from pointstamp.flow.outlet import add_operator
-from pointstamp.flow.stream import Stream
+from pointstamp.flow.physical_stream import Stream
+from pointstamp.incremental import distinct, joins, operations
+from pointstamp.incremental.aggregate_operators import OnSums, SumsPlan
+from pointstamp.incremental.distinct import OnRows
+from pointstamp.incremental.group_aggregates import Once
+from pointstamp.incremental.group_operator import OnGroups
+from pointstamp.incremental.hash_join import InnerJoin, JoinPlan
+from pointstamp.incremental.shared_arrangements import Arrangements
+from pointstamp.incremental.stateless import Consolidated
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
-from pointstamp.tables import deltas, on_both, outer
-from pointstamp.tables.aggregates.aggregating import Once
-from pointstamp.tables.consolidating import Consolidated
-from pointstamp.tables.grouping import OnGroups
-from pointstamp.tables.join import InnerJoin, JoinPlan
-from pointstamp.tables.kept.arrangement import Arrangement, FirstRows
-from pointstamp.tables.kept.columns import KeptColumn
-from pointstamp.tables.kept.groups import Grouped
-from pointstamp.tables.kept.rounds import Rounds
-from pointstamp.tables.kept.run import Run
-from pointstamp.tables.kept.run_keys import groups_of
-from pointstamp.tables.kept.shared import Kept
-from pointstamp.tables.kept.weights import DIFF, Integers
-from pointstamp.tables.on_rows import OnRows
-from pointstamp.tables.on_sums import OnSums, SumsPlan
-from pointstamp.tables.sharing import Arrangements
 
 Break = Callable[[pytest.MonkeyPatch], None]
 
@@ -182,7 +180,7 @@ def _sees_all(patch: pytest.MonkeyPatch) -> None:
 
 
 def _looks_at_one_side(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(on_both.OnlyInFirst, "_wanted", lambda _, left, right: left)
+    patch.setattr(distinct.OnlyInFirst, "_wanted", lambda _, left, right: left)
 
 
 def _adds_again(patch: pytest.MonkeyPatch) -> None:
@@ -207,38 +205,38 @@ def _is_saved_by_nobody(patch: pytest.MonkeyPatch) -> None:
 
 
 def _in_place_of(name: str, broken: object) -> Break:
-    return lambda patch: patch.setattr(deltas, name, broken)
+    return lambda patch: patch.setattr(operations, name, broken)
 
 
 def _in_no_order(patch: pytest.MonkeyPatch) -> None:
     def add(*given: Any, in_order: bool = False, **named: Any) -> list[Stream]:  # noqa: ANN401 - as it takes
         return add_operator(*given, **named)
 
-    patch.setattr(deltas, "add_operator", add)
+    patch.setattr(operations, "add_operator", add)
 
 
 def _start_goes_round(patch: pytest.MonkeyPatch) -> None:
-    right = deltas.without
+    right = operations.subtract
 
     def without(changes: Stream, part: Stream, name: str) -> Stream:
         return changes if name == "without the start" else right(changes, part, name)
 
-    patch.setattr(deltas, "without", without)
+    patch.setattr(operations, "subtract", without)
 
 
 def _null_rows_stay(patch: pytest.MonkeyPatch) -> None:
-    right = outer._alone
+    right = joins._alone
 
     def alone(*given: Any) -> Stream:  # noqa: ANN401 - as the function takes it
         made = right(*given)
         return add_operator("adds only", AddsOnly, {"in": made}, {"out": made.schema})[0]
 
-    patch.setattr(outer, "_alone", alone)
+    patch.setattr(joins, "_alone", alone)
 
 
 def _saved_without_rounds(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(deltas, "InnerJoin", JoinSavedWithoutRounds)
-    patch.setattr(deltas, "OnGroups", GroupsSavedWithoutRounds)
+    patch.setattr(operations, "InnerJoin", JoinSavedWithoutRounds)
+    patch.setattr(operations, "OnGroups", GroupsSavedWithoutRounds)
 
 
 BROKEN: dict[str, Break] = {

@@ -2,7 +2,7 @@
 
 import pointstamp as ps
 from pointstamp.dataflow.record import record_of
-from pointstamp.flow.stream import Stream
+from pointstamp.flow.physical_stream import Stream
 
 
 def by_hand(beside: ps.Stream | ps.Table, made: Stream) -> ps.Stream:

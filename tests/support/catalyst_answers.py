@@ -14,17 +14,16 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from pointstamp.arrow.ddl import type_to_ddl
 from pointstamp.errors import PointstampError
 from pointstamp.expressions.by_row import python_values
-from pointstamp.expressions.compiling import compile_expression
+from pointstamp.expressions.compiler import compile_expression
 from pointstamp.expressions.tree import Call, Expression
 from pointstamp.expressions.zones import in_time_zone
-from pointstamp.rows.ddl import type_to_ddl
-from pointstamp.spark.catalyst.expressions import ExpressionTranslator
-from pointstamp.spark.catalyst.omissions import complete
-from pointstamp.spark.catalyst.session import SessionSettings
-from pointstamp.spark.catalyst.trees import TreeNode, parse
-from pointstamp.spark.catalyst.types import arrow_type, catalyst_type
+from pointstamp.spark.catalyst.expression_context import SessionSettings
+from pointstamp.spark.catalyst.rules import complete
+from pointstamp.spark.catalyst.translation import ExpressionTranslator
+from pointstamp.spark.catalyst.trees import TreeNode, arrow_type, catalyst_type, parse
 from support.spark_grid import ERROR, REJECTED, Asked
 
 FILE: Final = Path(__file__).parent / "catalyst_answers.json"

@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 
 from pointstamp.errors import PointstampError
-from pointstamp.expressions.function import is_by_row
+from pointstamp.expressions.signature import is_by_row
 from pointstamp.spark.catalyst.aggregates import translate_aggregate
 from pointstamp.spark.catalyst.trees import TreeNode
-from pointstamp.spark.catalyst.window_functions import translate_window
+from pointstamp.spark.catalyst.windows import translate_window
 from support.catalyst_answers import (
     CatalystSession,
     Question,

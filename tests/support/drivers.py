@@ -18,8 +18,8 @@ from typing import Final
 import pyarrow as pa
 
 import pointstamp as ps
+from pointstamp.connectors.sink import Publisher, Sink, Staged, Writer, complete_publisher
 from pointstamp.errors import PointstampError
-from pointstamp.sinks.port import Publisher, Sink, Staged, Writer, complete_publisher
 from pointstamp.storage.local import LocalStorage
 from pointstamp.storage.port import Content
 

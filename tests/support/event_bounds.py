@@ -14,8 +14,8 @@ import pytest
 from hypothesis import strategies as st
 
 import pointstamp as ps
-from pointstamp.tables.kept.arrangement import Arrangement
-from pointstamp.tables.kept.calendar import Calendar
+from pointstamp.arrangement.arrangement import Arrangement
+from pointstamp.arrangement.time_index import Calendar
 from support.table_queries import Row, table_of
 
 TIMED = pa.schema({"k": pa.int64(), "at": pa.int64(), "n": pa.int64()})

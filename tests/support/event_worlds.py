@@ -13,16 +13,16 @@ import pyarrow.compute as pc
 import pytest
 
 import pointstamp as ps
-from pointstamp.expressions.windows import integers_of
-from pointstamp.flow.in_time import InTime
+from pointstamp.arrangement.consolidate import DIFF
+from pointstamp.arrangement.open_changes import added_up
+from pointstamp.arrangement.time_index import Calendar
+from pointstamp.expressions.time_windows import integers_of
+from pointstamp.flow.watermarks import InTime
+from pointstamp.incremental import operations
+from pointstamp.incremental.event_time_filters import Final, KeptUntil
 from pointstamp.operators.context import Context
-from pointstamp.operators.event_time import Bounds
+from pointstamp.operators.watermark import Bounds
 from pointstamp.state.pieces import Piece
-from pointstamp.tables import deltas
-from pointstamp.tables.kept.calendar import Calendar
-from pointstamp.tables.kept.open_changes import added_up
-from pointstamp.tables.kept.weights import DIFF
-from pointstamp.tables.timed.until import Final, KeptUntil
 from support.event_bounds import TIMED, counted, windowed
 from support.table_queries import Row, table_of
 
@@ -203,14 +203,14 @@ def _bounds_belong_to_one(patch: pytest.MonkeyPatch) -> None:
 
 BROKEN_EVENTS: dict[str, Break] = {
     "a bound is taken before its epoch is complete": lambda patch: patch.setattr(
-        "pointstamp.flow.event_time.InTime", JudgesAtOnce
+        "pointstamp.flow.watermarks.InTime", JudgesAtOnce
     ),
     "a late row is counted into a closed window": lambda patch: patch.setattr(
-        "pointstamp.flow.event_time.InTime", TakesLateRows
+        "pointstamp.flow.watermarks.InTime", TakesLateRows
     ),
-    "a window that is over comes again": lambda patch: patch.setattr(deltas, "Final", CountsWhatIsOver),
-    "rows are let go too soon": lambda patch: patch.setattr(deltas, "KeptUntil", ForgetsTooSoon),
-    "rows are never let go": lambda patch: patch.setattr(deltas, "KeptUntil", NeverForgets),
+    "a window that is over comes again": lambda patch: patch.setattr(operations, "Final", CountsWhatIsOver),
+    "rows are let go too soon": lambda patch: patch.setattr(operations, "KeptUntil", ForgetsTooSoon),
+    "rows are never let go": lambda patch: patch.setattr(operations, "KeptUntil", NeverForgets),
     "a final row comes twice after a recovery": _sends_again,
     "bounds are lost in a recovery": _bounds_are_lost,
     "bounds are given to one worker": _bounds_belong_to_one,

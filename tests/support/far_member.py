@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from pointstamp.mesh.door import Address
+from pointstamp.mesh.addresses import endpoint_at
+from pointstamp.mesh.admission import Address
 from pointstamp.mesh.mesh import Mesh
-from pointstamp.mesh.places import endpoint_at
 from pointstamp.mesh.wire import MessageKind
 from support.streams import until
 

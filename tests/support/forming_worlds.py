@@ -14,8 +14,8 @@ that Spark kills because a copy of it has ended.
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
-from pointstamp.mesh.door import Address
-from pointstamp.query.beginning import Beginning
+from pointstamp.mesh.admission import Address
+from pointstamp.query.recovery import Beginning
 from pointstamp.query.rendezvous import Dismissed, Listening, Placement, Register, Rendezvous, Roster, Sent
 from pointstamp.simulate.crash.crew import Channel, Life, MemberPlace
 from pointstamp.simulate.crash.events import Crashed

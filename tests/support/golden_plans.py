@@ -23,7 +23,7 @@ from examples.nexmark.sql import SQL
 import pointstamp as ps
 from pointstamp.plan.explain import plan_text
 from pointstamp.plan.logical import LogicalOperator, Scan, rewrite
-from pointstamp.plan.optimizing import ALL, Optimized, optimize
+from pointstamp.plan.optimizer import ALL, Optimized, optimize
 from support import nexmark_verbs
 from support.nexmark_sql import SPARK
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from pointstamp.driver.local import LocalRun, workers_of
 from pointstamp.flow.plan import Plan
-from pointstamp.running.local import LocalRun, workers_of
 from pointstamp.state.declared import stateful_of
 from pointstamp.state.pieces import Piece, merged, owned
 from pointstamp.topology.ports import OperatorIndex

@@ -20,9 +20,9 @@ from confluent_kafka import Producer
 import pointstamp as ps
 from pointstamp.journal.history import Committed
 from pointstamp.journal.ledger import Ledger
+from pointstamp.query.local_query import ProcessLauncher
+from pointstamp.query.mission import QuerySpec
 from pointstamp.query.policy import RestartPolicy, SnapshotPolicy
-from pointstamp.query.processcrew import ProcessLauncher
-from pointstamp.query.queryspec import QuerySpec
 from pointstamp.query.supervisor import Supervisor
 from pointstamp.storage.local import LocalStorage
 from support.kafka_broker import address

@@ -21,13 +21,13 @@ from hypothesis import strategies as st
 
 import pointstamp as ps
 import pointstamp.plan
+from pointstamp.arrangement.consolidate import DIFF_FIELD
 from pointstamp.errors import FlowError
 from pointstamp.expressions.tree import Expression
+from pointstamp.incremental.window_functions import OrderFunction, RowFrame
 from pointstamp.plan import logical, streams
 from pointstamp.plan.logical import Iterate, LogicalOperator, Recursive, Scan, Variable
 from pointstamp.reduce.aggregate import Aggregate, FunctionAggregate
-from pointstamp.tables.in_order import OrderFunction, RowFrame
-from pointstamp.tables.kept.weights import DIFF_FIELD
 from pointstamp.topology.summary import Advance, Summary
 
 COLUMNS: Final = pa.schema(

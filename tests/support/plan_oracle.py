@@ -13,10 +13,10 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 
+from pointstamp.arrangement.ordering import Ordered, ordering
 from pointstamp.expressions.tree import Call, CastTo, Choice, Column, Expression, Literal, Named, col
 from pointstamp.plan import logical
 from pointstamp.plan.logical import Iterate, LogicalOperator, Recursive, Scan, Variable, walk
-from pointstamp.tables.kept.ordering import Ordered, ordering
 from support.random_plans import SCHEMAS, Row, Rows
 
 

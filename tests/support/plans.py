@@ -11,8 +11,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from pointstamp.flow.builder import PlanBuilder, Scope, wired
-from pointstamp.flow.pact import EVERYWHERE, STAY, ExchangeBy, Pact
-from pointstamp.flow.plan import InputPort, NodeKind, Plan, RoundLimit
+from pointstamp.flow.plan import EVERYWHERE, STAY, ExchangeBy, InputPort, NodeKind, Pact, Plan, RoundLimit
 from pointstamp.topology.domain import EPOCHS
 from pointstamp.topology.ports import SourcePort
 from pointstamp.topology.summary import Summary, delay, enter, feedback, identity, leave

@@ -23,11 +23,11 @@ from pointstamp.expressions.tree import (
     lit,
     when,
 )
+from pointstamp.incremental.window_functions import OrderFunction
 from pointstamp.plan import logical
 from pointstamp.plan.logical import Iterate, LogicalOperator, Recursive, Scan, Variable
 from pointstamp.plan.lowering import Lowering
 from pointstamp.reduce.aggregate import Aggregate
-from pointstamp.tables.in_order import OrderFunction
 
 LONG: Final = pa.int64()
 T: Final = pa.schema({"a": LONG, "b": LONG, "s": pa.string(), "w": LONG})

@@ -16,20 +16,25 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 
 import pointstamp as ps
+from pointstamp.connectors.memory import Rows as MemoryRows
+from pointstamp.connectors.sink import Epochs, Sink, Staged
+from pointstamp.connectors.source import Part, Position, Unit
+from pointstamp.driver.local import LocalTransport
 from pointstamp.errors import StorageError
 from pointstamp.flow.plan import Plan
 from pointstamp.journal.ledger import TICKS_GATHERED_MAX
-from pointstamp.journal.parts import INLINE_BYTES_MAX, SavedPart, decode_part, encode_part, restored_from
+from pointstamp.journal.snapshot_parts import (
+    INLINE_BYTES_MAX,
+    SavedPart,
+    decode_part,
+    encode_part,
+    restored_from,
+)
 from pointstamp.progress.pointstamp import WorkerIndex
+from pointstamp.query.mission import QuerySpec
 from pointstamp.query.policy import RestartPolicy, SnapshotPolicy
-from pointstamp.query.queryspec import QuerySpec
-from pointstamp.running.local import LocalTransport
-from pointstamp.sinks.port import Epochs, Sink, Staged
-from pointstamp.sources.memory import Rows as MemoryRows
-from pointstamp.sources.port import Part, Position, Unit
 from pointstamp.storage.memory import MemoryStorage
-from pointstamp.storage.port import Content, Storage
-from pointstamp.storage.words import joined
+from pointstamp.storage.port import Content, Storage, joined
 from pointstamp.topology.domain import Time
 from pointstamp.worker.ports import Message
 from pointstamp.worker.snapshots import OnSnapshot, WorkerSnapshot

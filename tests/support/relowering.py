@@ -12,7 +12,7 @@ from typing import Any
 import pointstamp as ps
 from pointstamp.dataflow.record import FlowRecord
 from pointstamp.flow.plan import Node, NodeKind, Plan
-from pointstamp.journal.shape import operator_shape
+from pointstamp.journal.flow_shape import operator_shape
 from pointstamp.plan import streams
 from pointstamp.plan.lowering import Lowering, lower_written
 from pointstamp.plan.recursion import roots_of, structured

@@ -21,15 +21,15 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
+from pointstamp.arrow.ddl import parse_ddl, type_to_ddl
 from pointstamp.errors import PointstampError
-from pointstamp.expressions.compiling import compile_expression
+from pointstamp.expressions.compiler import compile_expression
 from pointstamp.expressions.tree import Expression
 from pointstamp.expressions.zones import in_time_zone
-from pointstamp.rows.ddl import parse_ddl, type_to_ddl
+from pointstamp.sql_views.desugaring import rewritten
+from pointstamp.sql_views.expression_translation import Translator
 from pointstamp.sql_views.parsing import parse
-from pointstamp.sql_views.rewriting import rewritten
 from pointstamp.sql_views.scope import Scope, ScopeName
-from pointstamp.sql_views.translating import Translator
 
 ERROR: Final = "error"
 REJECTED: Final = "rejected"

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from pointstamp.rows.schema import as_schema
+from pointstamp.arrow.schema import as_schema
 from support.batch_answers import WEIGHT, Fed
 
 SCHEMAS: Final = {

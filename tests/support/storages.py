@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
 from pointstamp.errors import StorageError
-from pointstamp.storage.port import Content, Storage
-from pointstamp.storage.words import joined
+from pointstamp.storage.port import Content, Storage, joined
 
 
 @dataclass(frozen=True, slots=True)

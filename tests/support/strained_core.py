@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 import pointstamp as ps
 from pointstamp.compiled import CORE, is_compiled
+from pointstamp.driver.local import LocalRun
 from pointstamp.errors import OperatorError, PointstampWarning
 from pointstamp.operators.notify import Request
 from pointstamp.order.frontier import MutableAntichain
@@ -29,7 +30,6 @@ from pointstamp.order.multiset import SignedMultiset
 from pointstamp.order.partial import Naturals
 from pointstamp.progress.broadcast import ProgressBatch
 from pointstamp.progress.pointstamp import Change, WorkerIndex
-from pointstamp.running.local import LocalRun
 from pointstamp.topology.ports import Location
 
 RUNS = 80

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import Final
 
-from pointstamp.mesh.door import Address
+from pointstamp.mesh.admission import Address
 from pointstamp.mesh.mesh import FRAME_BYTES_MAX, Mesh
 from pointstamp.mesh.wire import MessageKind
 

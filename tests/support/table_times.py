@@ -18,11 +18,11 @@ import pyarrow as pa
 
 import pointstamp as ps
 from pointstamp import functions
+from pointstamp.arrangement.consolidate import DIFF_FIELD
 from pointstamp.dataflow.record import physical_of
 from pointstamp.flow.outlet import add_operator
-from pointstamp.tables.kept.weights import DIFF_FIELD
-from pointstamp.tables.table import deltas_of
-from pointstamp.tables.weighing import Appended
+from pointstamp.incremental.physical_table import deltas_of
+from pointstamp.incremental.stateless import Appended
 from support.by_hand import by_hand
 from support.table_queries import Row, table_of
 

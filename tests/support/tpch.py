@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from pointstamp.rows.schema import as_schema
+from pointstamp.arrow.schema import as_schema
 
 _MONEY: Final = "decimal(12, 2)"
 

@@ -14,15 +14,15 @@ from typing import Any
 import pyarrow as pa
 
 import pointstamp as ps
+from connectors.sqlite_sink import SqliteSink
+from pointstamp.connectors.memory import Rows as MemoryRows
+from pointstamp.connectors.source import Part, Position, Unit
+from pointstamp.query.local_query import ProcessLauncher
+from pointstamp.query.mission import QuerySpec
 from pointstamp.query.policy import RestartPolicy, SnapshotPolicy
-from pointstamp.query.processcrew import ProcessLauncher
-from pointstamp.query.queryspec import QuerySpec
 from pointstamp.query.supervisor import Supervisor
-from pointstamp.sources.memory import Rows as MemoryRows
-from pointstamp.sources.port import Part, Position, Unit
 from pointstamp.storage.local import LocalStorage
 from pointstamp.storage.port import Storage
-from sinks.sqlite_sink import SqliteSink
 from support.recoverables import FLOWS, Published, Rows, rows_of
 
 # Nobody is taken for dead who only waits for the machine; a test that stops a process chooses a shorter one.

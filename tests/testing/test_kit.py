@@ -4,7 +4,7 @@ Families:
 - the page on connectors: its Python block prints what it says;
 - the script: what comes when, over pauses, ends, aborts, restarts, and on workers;
 - assertions: they pass where rows are the same in any order, and say what is missing and what is too much.
-The claims on sinks and sources are tried in tests/sinks and tests/sources, with broken ones, too.
+The claims on sinks and sources are tried in tests/connectors and tests/connectors, with broken ones, too.
 """
 
 import pickle

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pointstamp.sinks.reading import published_now
+from pointstamp.connectors.published.reader import published_now
 from support.streams import Edges, least_labels, published_by_epoch
 
 _SCIPY_EVERY: Final = 200

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
+from pointstamp.driver.local import LocalRun, workers_of
 from pointstamp.errors import OperatorError, SchemaError
-from pointstamp.judge.plan_shape import shape_of
-from pointstamp.judge.trace import describe_event
 from pointstamp.progress.pointstamp import WorkerIndex
-from pointstamp.running.local import LocalRun, workers_of
 from pointstamp.topology.ports import Location, OperatorIndex
+from pointstamp.verify.plan_shape import shape_of
+from pointstamp.verify.trace import describe_event
 from pointstamp.worker.events import SnapshotTaken
 
 ROWS = "k long, v long"

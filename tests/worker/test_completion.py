@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
+from pointstamp.driver.local import LocalTransport
 from pointstamp.progress.pointstamp import WorkerIndex
-from pointstamp.running.local import LocalTransport
 from pointstamp.topology.domain import Time
 from pointstamp.worker.ports import Message
 from pointstamp.worker.worker import Worker

@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointstamp.worker.inbox import COALESCE_ROWS_MAX, Inbox
+from pointstamp.worker.instance import COALESCE_ROWS_MAX, Inbox
 
 puts = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 3), st.integers(0, 5)), max_size=30)
 

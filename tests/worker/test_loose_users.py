@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
+from pointstamp.driver.local import LocalRun
 from pointstamp.errors import FlowError, OperatorError
-from pointstamp.running.local import LocalRun
 
 ROWS = pa.record_batch({"key": pa.array([1, 2], pa.int64())})
 

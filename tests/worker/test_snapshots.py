@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import pointstamp as ps
 from pointstamp.errors import FlowError, PointstampWarning
-from pointstamp.journal.parts import restored_from
+from pointstamp.journal.snapshot_parts import restored_from
 from pointstamp.state import saved
 from pointstamp.worker.worker import Worker
 from support.recoverables import FLOWS, Reminders, Windows, expected, numbers, rows_of

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""The published hash of values: see pointstamp.rows.hashing, which says what each of these gives."""
+"""The published hash of values: see pointstamp.arrow.row_hashing, which says what each of these gives."""
 
 cimport numpy as cnp
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t

@@ -62,18 +62,16 @@ def sight_of(what: str) -> "Sight":
         raise UsageError(
             f"dashboard: there is no file and no folder {what}; give the checkpoint of a query, or a trace."
         )
-    from pointstamp.query.checkpoint_sight import CheckpointSight
+    from pointstamp.query.checkpoint_page import CheckpointSight
 
     return CheckpointSight(what)
 
 
 def _trace_sight(path: Path) -> "Sight":
     """A trace, with crashes or without."""
-    from pointstamp.judge.replaying import recorded_run
-    from pointstamp.judge.trace import load
-    from pointstamp.show.trace_sight import TraceSight
-    from pointstamp.simulate.crash.replaying import recorded_crashes
-    from pointstamp.simulate.crash.trace import has_crashes, load_crashes
+    from pointstamp.simulate.crash.trace import has_crashes, load_crashes, recorded_crashes
+    from pointstamp.verify.recorded import TraceSight, recorded_run
+    from pointstamp.verify.trace import load
 
     if has_crashes(path):
         return TraceSight(recorded_crashes(load_crashes(path)))

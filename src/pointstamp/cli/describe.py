@@ -54,7 +54,7 @@ def load_flow(name: str, parameters: Mapping[str, object] | None = None) -> "Dat
 
 def _of_sql(path: Path, parameters: Mapping[str, object] | None) -> "Dataflow":
     """The flow of a file with SQL, which declares its inputs with CREATE TABLE."""
-    from pointstamp.sql_views.sql import sql
+    from pointstamp.sql_views.entry import sql
 
     try:
         return sql(path.read_text(encoding="utf-8"), name=path.stem, parameters=parameters)

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from time import time
 from typing import Final
 
+from pointstamp.connectors.source import Source
 from pointstamp.errors import FlowError, UsageError
 from pointstamp.journal.entries import GenerationStarted
 from pointstamp.query.savepoints import drop_savepoint
-from pointstamp.sources.port import Source
 from pointstamp.storage.port import Storage
 
 _OWNER: Final = re.compile(r"process (\d+) on (.*)")  # as a driver calls itself

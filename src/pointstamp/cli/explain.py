@@ -37,7 +37,7 @@ def add_to(add_parser: AddParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from pointstamp.cli import explain_display
+    from pointstamp.cli import explanation
 
     path = Path(arguments.what)
     if path.is_file():
@@ -45,14 +45,14 @@ def _run(arguments: argparse.Namespace) -> int:
 
         trace = load_crashes(path)
         explained = trace.explained()
-        sys.stdout.write(explain_display.trace_text(trace, explained, show_all=arguments.all) + "\n")
+        sys.stdout.write(explanation.trace_text(trace, explained, show_all=arguments.all) + "\n")
         return 0 if explained.flaw is None else 1
     if "://" not in arguments.what and not path.is_dir():
         raise UsageError(
             f"explain: there is no file and no folder {arguments.what}; give a trace, or the checkpoint of a "
             "query."
         )
-    from pointstamp.cli.explain_checkpoint import checkpoint_text
+    from pointstamp.cli.explanation import checkpoint_text
 
     sys.stdout.write(checkpoint_text(arguments.what) + "\n")
     return 0

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from pointstamp.dataflow import Dataflow
 from pointstamp.errors import FlowError, UsageError
 from pointstamp.flow.plan import NodeKind
-from pointstamp.judge.plan_shape import has_own_times
+from pointstamp.verify.plan_shape import has_own_times
 
 _MODULE = "pointstamp_flow_file"
 

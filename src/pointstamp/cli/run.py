@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pointstamp.cli.run_files import InputFile
     from pointstamp.dataflow import Dataflow
-    from pointstamp.running.status import RowCounts
+    from pointstamp.driver.status import RowCounts
 
 _PORT_MAX: Final = 65535
 _DESCRIPTION: Final = """\
@@ -210,8 +210,8 @@ def _files(flow: "Dataflow", arguments: argparse.Namespace) -> "list[InputFile]"
 
 def _epochs(given: list[str], flow: "Dataflow") -> dict[str, str]:
     """The epoch column of each input that has one; a column without a name is for all inputs."""
+    from pointstamp.driver.feeder import epoch_columns
     from pointstamp.flow.plan import NodeKind
-    from pointstamp.running.feeding import epoch_columns
 
     names = list(flow.plan.named(NodeKind.INPUT))
     epochs: dict[str, str] = {}
@@ -259,8 +259,8 @@ def _port(text: str) -> int:
 
 def _run_here(flow: "Dataflow", data: Mapping[str, Any], arguments: argparse.Namespace) -> Totals:
     from pointstamp.cli import run_files
-    from pointstamp.cli.run_tables import FinalTables
-    from pointstamp.running.status import RowCounts
+    from pointstamp.cli.run_files import FinalTables
+    from pointstamp.driver.status import RowCounts
     from pointstamp.topology.domain import EPOCHS
 
     has_epochs = flow.plan.root is EPOCHS
@@ -298,11 +298,10 @@ def _stream(
     """Each epoch with its tables, as ``stream`` has them, while rows are counted."""
     from rich.console import Console
 
-    from pointstamp.running.counting import count_rows
-    from pointstamp.running.driving import Collector, drive
-    from pointstamp.running.feeding import feeder
-    from pointstamp.running.local import LocalRun
-    from pointstamp.running.status import status_of
+    from pointstamp.driver.feeder import feeder
+    from pointstamp.driver.local import LocalRun
+    from pointstamp.driver.run_loop import Collector, count_rows, drive
+    from pointstamp.driver.status import status_of
     from pointstamp.show.live import LiveDisplay, draws
 
     collector = Collector(flow.plan.output_schemas())

@@ -11,7 +11,7 @@ appears when it is whole: it is written under a name that starts with a dot, and
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -19,9 +19,10 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from pointstamp.arrangement.open_changes import copies, sum_of, tables_among
+from pointstamp.arrow.epoch_column import with_epochs
 from pointstamp.errors import UsageError
-from pointstamp.rows.epochcolumn import with_epochs
-from pointstamp.spark.place import folder_name
+from pointstamp.spark.locations import folder_name
 
 _FORMATS: Final = {
     ".parquet": "parquet",
@@ -184,3 +185,33 @@ def _visible(folder: Path) -> list[Path]:
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(f"'{name}'" for name in names) or "none"
+
+
+# The outputs of ``pointstamp run`` that are tables: what their changes add up to when the run is over.
+
+
+class FinalTables:
+    """Adds the changes of tables up, epoch by epoch; what waits is never more than what there is."""
+
+    def __init__(self, schemas: Mapping[str, pa.Schema]) -> None:
+        self._schemas = {name: schemas[name] for name in tables_among(schemas)}
+        self._totals = {name: sum_of([], schema) for name, schema in self._schemas.items()}
+        self._waiting: dict[str, list[pa.Table]] = {name: [] for name in self._schemas}
+
+    def add(self, name: str, changes: pa.Table) -> None:
+        """Take the changes of an epoch; those of outputs that are no tables are left out."""
+        if name not in self._schemas:
+            return
+        self._waiting[name].append(changes)
+        if sum(each.num_rows for each in self._waiting[name]) > self._totals[name].num_rows:
+            self._add_up(name)
+
+    def tables(self) -> dict[str, pa.Table]:
+        """The rows of each table as they are now."""
+        for name in self._schemas:
+            self._add_up(name)
+        return {name: copies(total, f"output '{name}'") for name, total in self._totals.items()}
+
+    def _add_up(self, name: str) -> None:
+        self._totals[name] = sum_of([self._totals[name], *self._waiting[name]], self._schemas[name])
+        self._waiting[name].clear()

@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pointstamp.arrangement.open_changes import tables_among
+from pointstamp.arrow.ddl import to_ddl
 from pointstamp.cli.run_display import PREVIEW_EPOCHS_MAX, PREVIEW_ROWS_MAX, Totals, preview
 from pointstamp.cli.run_files import InputFile, is_remote
 from pointstamp.dataflow import Dataflow
 from pointstamp.errors import FlowError, UsageError
-from pointstamp.rows.ddl import to_ddl
-from pointstamp.spark.place import folder_name
-from pointstamp.tables.kept.value import tables_among
+from pointstamp.spark.locations import folder_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

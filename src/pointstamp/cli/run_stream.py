@@ -19,17 +19,17 @@ from types import FrameType
 from typing import Any, Final
 
 from pointstamp.cli.run_files import InputFile, check_folder, is_remote, read
+from pointstamp.connectors.files.source import files
+from pointstamp.connectors.memory import Rows
+from pointstamp.connectors.published.reader import published_now
+from pointstamp.connectors.source import Source
 from pointstamp.dataflow import Dataflow
 from pointstamp.errors import FlowError, StorageError, UsageError
 from pointstamp.query.options import QueryOptions
 from pointstamp.query.query import Query
-from pointstamp.query.starting import QUERY
+from pointstamp.query.start_checks import QUERY
 from pointstamp.redaction import redact
 from pointstamp.show.query_display import QueryDisplay
-from pointstamp.sinks.reading import published_now
-from pointstamp.sources.files import files
-from pointstamp.sources.memory import Rows
-from pointstamp.sources.port import Source
 from pointstamp.storage.anywhere import storage_at
 
 _CHECKPOINT: Final = "_checkpoint"

@@ -174,7 +174,7 @@ def _many(simulator: "Simulator", arguments: argparse.Namespace) -> "tuple[Repor
 
 def _check_writable(simulator: "Simulator") -> None:
     """Refuse at once, and not after all worlds, where times are of a type that no trace can hold."""
-    from pointstamp.judge.trace import check_writable
+    from pointstamp.verify.trace import check_writable
 
     given = [item.time for items in simulator.inputs.values() for item in items]
     check_writable(simulator.plan.name, [*given, simulator.plan.root.minimum()])
@@ -183,9 +183,9 @@ def _check_writable(simulator: "Simulator") -> None:
 def _save(simulator: "Simulator", outcome: "Outcome", name: str) -> None:
     from pathlib import Path
 
-    from pointstamp.judge.trace import save
     from pointstamp.simulate.crash.seeds import CrashOutcome, crash_trace
     from pointstamp.simulate.crash.trace import save_crashes
+    from pointstamp.verify.trace import save
 
     try:
         if isinstance(outcome, CrashOutcome):

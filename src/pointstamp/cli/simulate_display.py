@@ -12,12 +12,12 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pointstamp.judge.conformance import Status
-from pointstamp.judge.trace import describe_event
 from pointstamp.simulate.crash.events import WorldEvent, describe_world_event
 from pointstamp.simulate.crash.setting import CrashRun
 from pointstamp.simulate.seeds import FindingKind, Outcome, Report, Simulator
 from pointstamp.simulate.shrink import Shrinking
+from pointstamp.verify.conformance import Status
+from pointstamp.verify.trace import describe_event
 from pointstamp.worker.events import MessagePulled, MessageSent, Notified
 
 _LINES: Final = 10

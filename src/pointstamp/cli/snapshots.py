@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Final
 from pointstamp.errors import PointstampError, RecoveryError, StorageError, UsageError
 
 if TYPE_CHECKING:
+    from pointstamp.connectors.source import Position, Source, Unit
     from pointstamp.journal.entries import GenerationStarted
     from pointstamp.journal.history import Committed, Entry, SnapshotChain
     from pointstamp.journal.journal import Journal
     from pointstamp.journal.ledger import Ledger
-    from pointstamp.sources.port import Position, Source, Unit
     from pointstamp.storage.port import Storage
 
 SHOWN_MAX: Final = 20
@@ -77,7 +77,7 @@ class _Found:
     """What lies in a checkpoint; read once, when it is made."""
 
     def __init__(self, storage: "Storage") -> None:
-        from pointstamp.query.starting import known_query_id
+        from pointstamp.query.start_checks import known_query_id
 
         self._storage = storage
         self.damages: list[str] = []
@@ -185,7 +185,7 @@ class _Found:
 
     def _verify_parts(self) -> set[str]:
         """The names of the parts that are whole."""
-        from pointstamp.journal.parts import decode_part, read_part
+        from pointstamp.journal.snapshot_parts import decode_part, read_part
 
         whole: set[str] = set()
         for part in self._ledger.parts_needed() if self._ledger is not None else ():

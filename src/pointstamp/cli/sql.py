@@ -69,8 +69,7 @@ def _interactive(arguments: argparse.Namespace) -> int:
         if getattr(arguments, option):
             raise UsageError(f"sql: --{option} is not for --interactive; write .help there.")
     try:
-        from pointstamp.cli.shell.loop import Shell
-        from pointstamp.cli.shell.reading import Typed
+        from pointstamp.cli.sql_shell import Shell, Typed
     except ModuleNotFoundError as error:
         if error.name is None or not error.name.startswith("sqlglot"):
             raise

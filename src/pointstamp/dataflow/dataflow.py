@@ -15,51 +15,45 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, overload
 
 import pyarrow as pa
 
+from pointstamp.arrow.epoch_column import LatePolicy
+from pointstamp.arrow.schema import ExtraColumns, as_schema
 from pointstamp.dataflow.record import FlowRecord, operator_of
 from pointstamp.dataflow.stream import Stream
 from pointstamp.dataflow.table import Table
+from pointstamp.driver.feeder import EpochColumns, FlowControl, OnResult, feeder
+from pointstamp.driver.local import LocalRun
+from pointstamp.driver.processes import ProcessRun
+from pointstamp.driver.results import Results
+from pointstamp.driver.run_loop import Collector, count_rows, drive, given_inputs
+from pointstamp.driver.status import describe_interruption, status_from
 from pointstamp.errors import FlowError
-from pointstamp.expressions.windows import Span
+from pointstamp.expressions.time_windows import Span
 from pointstamp.expressions.zones import check_time_zone
 from pointstamp.flow.builder import PlanBuilder
 from pointstamp.flow.event_epochs import EventTime
-from pointstamp.flow.in_zone import with_time_zone
-from pointstamp.flow.plan import NodeKind, Plan
+from pointstamp.flow.plan import NodeKind, Plan, with_time_zone
 from pointstamp.plan.explain import explain_plan
 from pointstamp.plan.logical import LogicalOperator
 from pointstamp.plan.streams import Feedback, FlowVariable, Input, Output
 from pointstamp.progress.choosing import BroadcastKind, check_broadcast
 from pointstamp.query import local_query
 from pointstamp.query.options import QueryOptions
-from pointstamp.rows.late import LatePolicy
-from pointstamp.rows.schema import as_schema
-from pointstamp.rows.undeclared import ExtraColumns
-from pointstamp.running.counting import count_rows
-from pointstamp.running.driving import Collector, drive
-from pointstamp.running.feeding import EpochColumns, FlowControl, OnResult, feeder
-from pointstamp.running.given_inputs import given_inputs
-from pointstamp.running.local import LocalRun
-from pointstamp.running.processes import ProcessRun
-from pointstamp.running.results import Results
-from pointstamp.running.status import describe_interruption, status_from
-from pointstamp.show.describe import describe
-from pointstamp.show.explaining import physical_plan
+from pointstamp.show.describe import describe, physical_plan
 from pointstamp.show.live import LiveDisplay
-from pointstamp.show.mermaid import mermaid
-from pointstamp.show.page import frame, page
-from pointstamp.state.memory import memory_limit
-from pointstamp.storage.places import absolute_place
+from pointstamp.show.mermaid import frame, mermaid, page
+from pointstamp.state.memory_budget import memory_limit
+from pointstamp.storage.anywhere import absolute_place
 from pointstamp.topology.domain import EPOCHS, TimeOrder
 from pointstamp.topology.summary import Summary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pointstamp.judge.bounded import BoundedJudge
-    from pointstamp.query.observing import Judge
+    from pointstamp.connectors.sink import Sink
+    from pointstamp.query.observation import Judge
     from pointstamp.query.query import Query
-    from pointstamp.sinks.port import Sink
-    from pointstamp.spark.frame_results import FrameResults
+    from pointstamp.spark.frames import FrameResults
+    from pointstamp.verify.verifier import BoundedJudge
 
 Place: TypeAlias = str | os.PathLike[str]
 """A folder: its path, or an address such as s3://bucket/folder."""
@@ -659,12 +653,12 @@ class Dataflow:
         return {name: each for name, each in self._known_inputs.items() if name in names and name not in data}
 
     def _judge(self) -> "Judge":
-        from pointstamp.judge.online_process import JudgeProcess  # loaded by those who use it
+        from pointstamp.verify.verifier import JudgeProcess  # loaded by those who use it
 
         return JudgeProcess(self.plan)
 
     def _run_judge(self, workers: int, processes: int | None) -> "BoundedJudge":
-        from pointstamp.judge.bounded import BoundedJudge  # loaded by those who use it
+        from pointstamp.verify.verifier import BoundedJudge  # loaded by those who use it
 
         if processes is not None and self.plan.root is not EPOCHS:
             raise FlowError(

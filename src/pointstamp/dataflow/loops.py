@@ -31,11 +31,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
+from pointstamp.arrow.schema import as_schema
 from pointstamp.dataflow.record import FlowRecord, Recorded, physical_of
 from pointstamp.errors import FlowError
 from pointstamp.plan import streams
 from pointstamp.plan.logical import LogicalOperator
-from pointstamp.rows.schema import as_schema
 
 if TYPE_CHECKING:
     from pointstamp.dataflow.stream import Stream

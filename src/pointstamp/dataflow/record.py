@@ -19,7 +19,7 @@ from pointstamp.flow.builder import Mark, PlanBuilder
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.plan.logical import LogicalOperator, unchecked
 from pointstamp.plan.lowering import Lowering, Physical, lower, read_by
-from pointstamp.plan.optimizing import RULES, Optimized, is_switched_on, optimize
+from pointstamp.plan.optimizer import RULES, Optimized, is_switched_on, optimize
 from pointstamp.plan.recursion import roots_of, structured
 from pointstamp.plan.signatures import identify
 from pointstamp.plan.steps import mark_steps

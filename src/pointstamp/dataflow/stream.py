@@ -11,31 +11,28 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pyarrow as pa
 
+from pointstamp.arrangement.ordering import ordering
+from pointstamp.arrow.epoch_column import LatePolicy
+from pointstamp.arrow.schema import as_schema
 from pointstamp.dataflow.grouped import RowGroups
 from pointstamp.dataflow.loops import Loop
 from pointstamp.dataflow.other_words import no_such_verb
 from pointstamp.dataflow.record import FlowRecord, Recorded, physical_of, sides
 from pointstamp.dataflow.windows import ColumnValue, Window, by_window, given_columns
 from pointstamp.errors import FlowError
-from pointstamp.expressions.selecting import chosen, expressions, others, renamed
+from pointstamp.expressions.select_columns import chosen, expressions, others, renamed
+from pointstamp.expressions.time_windows import Span
 from pointstamp.expressions.tree import Expression, col
-from pointstamp.expressions.windows import Span
-from pointstamp.flow.join_kind import How
-from pointstamp.flow.pact import ShardFunction
-from pointstamp.flow.probe import Probe
-from pointstamp.flow.reducing import checked_aggregates, checked_running, session_options
-from pointstamp.operators.condition import Condition
-from pointstamp.operators.stateless import BatchFunction, Row
+from pointstamp.flow.plan import How, Probe, ShardFunction
+from pointstamp.flow.reduction import checked_aggregates, checked_running, session_options
+from pointstamp.incremental.hash_join import check_no_key, joining
+from pointstamp.incremental.lookup_join import looked_up
+from pointstamp.incremental.window_functions import placed
+from pointstamp.operators.stateless import BatchFunction, Condition, Row
 from pointstamp.plan import logical, streams
 from pointstamp.plan.logical import LogicalOperator, Variable, unchecked
 from pointstamp.reduce.aggregate import Aggregation
 from pointstamp.reduce.over import WindowExpression
-from pointstamp.rows.late import LatePolicy
-from pointstamp.rows.schema import as_schema
-from pointstamp.tables.in_order import placed
-from pointstamp.tables.joining import check_no_key, joining
-from pointstamp.tables.kept.ordering import ordering
-from pointstamp.tables.lookup import looked_up
 
 if TYPE_CHECKING:
     from pointstamp.dataflow.table import Table

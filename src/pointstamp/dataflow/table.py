@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from pointstamp.arrow.schema import as_schema
 from pointstamp.dataflow.grouped import RowGroups
 from pointstamp.dataflow.loops import Loop, TableLoop
 from pointstamp.dataflow.other_words import no_such_verb
@@ -18,23 +19,22 @@ from pointstamp.dataflow.record import FlowRecord, Recorded, physical_of, sides
 from pointstamp.dataflow.stream import Stream, listed
 from pointstamp.dataflow.windows import ColumnValue, Window, by_window, given_columns
 from pointstamp.errors import FlowError
-from pointstamp.expressions.selecting import chosen, expressions, others, renamed
+from pointstamp.expressions.select_columns import chosen, expressions, others, renamed
+from pointstamp.expressions.time_windows import Span
 from pointstamp.expressions.tree import Expression, col
-from pointstamp.expressions.windows import Span
-from pointstamp.flow.event_time import one_clock as physical_clock
-from pointstamp.flow.join_kind import How
-from pointstamp.flow.reducing import checked_aggregates, session_options
+from pointstamp.flow.plan import How
+from pointstamp.flow.reduction import checked_aggregates, session_options
+from pointstamp.flow.watermarks import one_clock as physical_clock
+from pointstamp.incremental.asof_join import Direction, Tolerance, one_pair
+from pointstamp.incremental.hash_join import check_no_key, joining
+from pointstamp.incremental.interval_join import pair_of_times
+from pointstamp.incremental.physical_table import deltas_of
+from pointstamp.incremental.window_functions import placed
 from pointstamp.operators.stateless import BatchFunction, Row
 from pointstamp.plan import logical, streams
 from pointstamp.plan.logical import LogicalOperator
 from pointstamp.reduce.aggregate import Aggregation
 from pointstamp.reduce.over import WindowExpression
-from pointstamp.rows.schema import as_schema
-from pointstamp.tables.as_of import Direction, Tolerance, one_pair
-from pointstamp.tables.in_order import placed
-from pointstamp.tables.joining import check_no_key, joining
-from pointstamp.tables.table import deltas_of
-from pointstamp.tables.within import pair_of_times
 
 
 class Table(Recorded):
@@ -574,3 +574,78 @@ def one_clock(tables: Sequence[Table]) -> Iterator[None]:
 def timed(when: str | Expression) -> Expression:
     """Return the time that rows say, by a column or an expression."""
     return col(when) if isinstance(when, str) else when
+
+
+# Mutual recursion: several tables, each of which is made of all of them, until nothing changes.
+
+
+def iterate(
+    starts: Mapping[str, Table | str | pa.Schema],
+    body: Callable[..., Mapping[str, Table]],
+    *others: Table,
+    max_rounds: int | None = None,
+    name: str = "iterate",
+) -> dict[str, Table]:
+    """Tables that a body makes of each other again and again, until nothing changes.
+
+    Args:
+        starts: What each table is in round 0, by name: a table, or the columns of one without rows.
+        body: It is called once, with the tables of ``starts`` in their order and then the others, and returns
+            by name what each table is in the next round.
+        others: Tables that the body reads and that stay as they are.
+        max_rounds: A recursion that needs more rounds is an error. Default: no limit.
+        name: The name of the loop.
+
+    Returns:
+        The tables after the last round, by name.
+
+    Who may read a document, by groups that contain users and groups, and by folders that contain documents:
+
+        found = ps.iterate(
+            {"members": "grp string, user string", "viewers": "item string, user string"},
+            lambda members, viewers, direct, nested, grants, parents: {
+                "members": direct.union(
+                    nested.join(members, {"sub": "grp"}).select("grp", "user")
+                ).distinct(),
+                "viewers": grants.join(members, "grp").select("item", "user").union(
+                    parents.join(viewers, {"folder": "item"}).select("item", "user")
+                ).distinct(),
+            },
+            direct, nested, grants, parents,
+        )
+
+    """
+    who = f"'{name}'"
+    given: object = starts
+    if not isinstance(given, Mapping) or not starts:
+        raise FlowError(
+            f"{who} needs starts by name, iterate({{'a': table, 'b': 'id long'}}, ...), got {starts!r}."
+        )
+    anchor = next((each for each in (*starts.values(), *others) if isinstance(each, Table)), None)
+    if anchor is None:
+        raise FlowError(
+            f"{who} begins without rows and reads no table. Give it a table to start with, or to read."
+        )
+    with anchor.loop(name, max_rounds=max_rounds) as loop:
+        variables = {each: loop.variable(start, each) for each, start in starts.items()}
+        made = body(*variables.values(), *(loop.enter(other) for other in others))
+        _check_made(who, variables, made)
+        alike = {
+            each: in_order_of(variable, made[each], f"{name}: {each}") for each, variable in variables.items()
+        }
+        for each, variable in variables.items():
+            loop.feedback(variable, alike[each])
+        return {each: loop.leave(table) for each, table in alike.items()}
+
+
+def _check_made(who: str, variables: Mapping[str, Table], made: object) -> None:
+    """Reject anything but a mapping with a table for each variable."""
+    if not isinstance(made, Mapping):
+        raise FlowError(
+            f"{who}: the body must return tables by name, got {type(made).__name__}. Return a dictionary."
+        )
+    if set(made) != set(variables):
+        raise FlowError(
+            f"{who}: the body returned tables for {sorted(map(str, made))}, and the tables of the recursion "
+            f"are {sorted(variables)}. Return one for each."
+        )

@@ -1,6 +1,8 @@
 """Expressions over the columns of a row: written by users, typed when a flow is built, run as Arrow kernels.
 
-``tree`` is what users write, ``typing`` says which types meet, the files of kernels (``arithmetic``,
-``comparison``, ``strings``, ``dates``) say what each function takes, gives and does, and
-``compiling`` turns a tree into a function of a batch, once. ``decimals`` has the floats that decimals become.
+``tree`` is what users write and ``functions`` are the public functions; ``type_rules`` says which types have
+a common type. ``signature`` is what a function accepts and returns; the modules of kernels (``arithmetic``,
+``comparison``, ``strings``, ``dates`` and others) register theirs. ``compiler`` turns a tree into a function
+of a batch, once; ``branches`` evaluates what could raise on the rows that need it. ``value_text`` reads and
+prints values as Spark does, and ``zones`` is the time zone.
 """

@@ -17,8 +17,8 @@ from pyarrow import types
 
 from pointstamp.errors import SchemaError
 from pointstamp.expressions.decimals import WIDE, decimals_by_row, quotients, roomy
-from pointstamp.expressions.function import Datum, Kernel, Signature, TypeRule, check, register, takes
-from pointstamp.expressions.typing import (
+from pointstamp.expressions.signature import Datum, Kernel, Signature, TypeRule, check, register, takes
+from pointstamp.expressions.type_rules import (
     DATE,
     DECIMAL_DIGITS_MAX,
     DOUBLE,

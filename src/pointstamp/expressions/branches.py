@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pointstamp.expressions.function import Datum, Kernel
+from pointstamp.expressions.signature import Datum, Kernel
 
 _Places: TypeAlias = npt.NDArray[np.int64]
 

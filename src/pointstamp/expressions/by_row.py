@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 from pyarrow import types
 
-from pointstamp.expressions.function import Datum, Signature, TypeRule, register
-from pointstamp.expressions.typing import STRING
+from pointstamp.expressions.signature import Datum, Signature, TypeRule, register
+from pointstamp.expressions.type_rules import STRING
 
 RowFunction: TypeAlias = Callable[..., Any]
 

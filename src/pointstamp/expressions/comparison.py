@@ -15,10 +15,10 @@ from pyarrow import types
 
 from pointstamp.errors import SchemaError
 from pointstamp.expressions.by_row import by_row
-from pointstamp.expressions.casting import cast_datum
-from pointstamp.expressions.function import Datum, Kernel, Signature, check, register, takes
+from pointstamp.expressions.casts import cast_datum
 from pointstamp.expressions.nested import identity_of, order_of
-from pointstamp.expressions.typing import BOOLEAN, common_of_all
+from pointstamp.expressions.signature import Datum, Kernel, Signature, check, register, takes
+from pointstamp.expressions.type_rules import BOOLEAN, common_of_all
 
 _NO = False  # no Arrow scalar: to make one here would load pandas wherever this is imported
 

@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from pointstamp.errors import FlowError, SchemaError
+from pointstamp.expressions.date_patterns import finest, reader, shown_at, writer
 from pointstamp.expressions.decimals import WIDE
-from pointstamp.expressions.function import Datum, Signature, TypeRule, check, register
-from pointstamp.expressions.patterns import finest, reader, shown_at, writer
-from pointstamp.expressions.typing import DATE, LONG, is_number, is_text, is_time
+from pointstamp.expressions.signature import Datum, Signature, TypeRule, check, register
+from pointstamp.expressions.type_rules import DATE, LONG, is_number, is_text, is_time
 from pointstamp.expressions.zones import (
     CLOCK,
     INSTANT,

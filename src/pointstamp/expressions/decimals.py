@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from pointstamp.expressions.function import Datum
+from pointstamp.expressions.signature import Datum
 
 _DIGITS_EXACT: Final = 15
 """Integers of so many digits are floats, and so are the powers of ten up to that."""

@@ -11,8 +11,8 @@ from datetime import timedelta
 from typing import Any, TypeAlias
 
 from pointstamp.expressions.dates import parse_duration
+from pointstamp.expressions.time_windows import Span
 from pointstamp.expressions.tree import Call, Expression, Literal, Value, col, lit
-from pointstamp.expressions.windows import Span
 
 Operand: TypeAlias = Expression | str | Any
 """An expression, the name of a column, or another Python value that is the same for every row."""

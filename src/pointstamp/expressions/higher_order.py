@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from pointstamp.errors import SchemaError
-from pointstamp.expressions.function import Datum, Evaluate, HigherOrderFunction, register_higher_order
 from pointstamp.expressions.nested import entries_of, identity_of, list_of
-from pointstamp.expressions.typing import BOOLEAN
+from pointstamp.expressions.signature import Datum, Evaluate, HigherOrderFunction, register_higher_order
+from pointstamp.expressions.type_rules import BOOLEAN
 
 _INT: Final = pa.int32()
 _Places = npt.NDArray[np.int64]

@@ -18,10 +18,9 @@ from pyarrow import types
 
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.by_row import by_row, register_by_row
-from pointstamp.expressions.function import Signature, register
-from pointstamp.expressions.json_text import quoted
-from pointstamp.expressions.printing import printed
-from pointstamp.expressions.typing import STRING
+from pointstamp.expressions.signature import Signature, register
+from pointstamp.expressions.type_rules import STRING
+from pointstamp.expressions.value_text import printed, quoted
 
 Kind: TypeAlias = Literal["object", "array", "text", "integer", "float", "boolean", "null"]
 

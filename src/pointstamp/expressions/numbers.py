@@ -12,8 +12,8 @@ from pyarrow import types
 
 from pointstamp.errors import SchemaError
 from pointstamp.expressions.by_row import by_row, register_by_row
-from pointstamp.expressions.function import Datum, Signature, TypeRule, register
-from pointstamp.expressions.typing import DECIMAL_DIGITS_MAX, DOUBLE, LONG
+from pointstamp.expressions.signature import Datum, Signature, TypeRule, register
+from pointstamp.expressions.type_rules import DECIMAL_DIGITS_MAX, DOUBLE, LONG
 
 _M64: Final = 2**64 - 1
 _LONG_MAX: Final = 2**63 - 1

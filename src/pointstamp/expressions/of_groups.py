@@ -17,7 +17,7 @@ import pyarrow as pa
 from pointstamp.errors import FlowError
 from pointstamp.expressions.by_row import register_by_row
 from pointstamp.expressions.nested import identity_of, list_of, order_of
-from pointstamp.expressions.typing import DOUBLE
+from pointstamp.expressions.type_rules import DOUBLE
 
 _BITS: Final[Mapping[str, Callable[[int, int], int]]] = {"and": and_, "or": or_, "xor": xor}
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from pointstamp.errors import SchemaError
 from pointstamp.expressions.by_row import by_row
-from pointstamp.expressions.function import Signature, TypeRule, register
-from pointstamp.expressions.typing import BOOLEAN, STRING
+from pointstamp.expressions.signature import Signature, TypeRule, register
+from pointstamp.expressions.type_rules import BOOLEAN, STRING
 
 _NOT_LINE_END: Final = "[^\n\r\u0085\u2028\u2029]"
 _END: Final = "(?=(?:\r\n|[\n\r\u0085\u2028\u2029])?\\Z)(?!(?<=\r)\n\\Z)"

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from pointstamp.errors import SchemaError
-from pointstamp.expressions.function import Datum, Kernel, Signature, TypeRule, check, register, takes
-from pointstamp.expressions.typing import BOOLEAN, STRING, is_text
+from pointstamp.expressions.signature import Datum, Kernel, Signature, TypeRule, check, register, takes
+from pointstamp.expressions.type_rules import BOOLEAN, STRING, is_text
 
 
 def _text(gives: pa.DataType) -> TypeRule:

@@ -15,8 +15,8 @@ from pyarrow import types
 
 from pointstamp.errors import SchemaError
 from pointstamp.expressions.by_row import by_row, register_by_row
-from pointstamp.expressions.function import Datum, Signature, register
-from pointstamp.expressions.typing import BOOLEAN, STRING
+from pointstamp.expressions.signature import Datum, Signature, register
+from pointstamp.expressions.type_rules import BOOLEAN, STRING
 
 _INT: Final = pa.int32()
 _INT_MAX: Final = 2**31 - 1

@@ -9,18 +9,20 @@ are set back, a time that clocks show twice is the earlier instant. Java and Spa
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from functools import cache
-from typing import Final
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import types
 
-from pointstamp.errors import FlowError
-from pointstamp.expressions.function import Datum
+from pointstamp.errors import FlowError, SchemaError
+from pointstamp.expressions.signature import Datum, Signature, check, register
+from pointstamp.expressions.type_rules import is_text, is_time
 
 UTC: Final = "UTC"
 INSTANT: Final = pa.timestamp("us", UTC)
@@ -139,3 +141,65 @@ def instants_near(clocks: Datum, zone: str, offset_of: Datum) -> Datum:
     offset = pc.subtract(pc.cast(clocks_of(offset_of, zone), pa.int64()), pc.cast(offset_of, pa.int64()))
     kept = pc.cast(pc.subtract(pc.cast(clocks, pa.int64()), offset), INSTANT)
     return pc.if_else(pc.equal(clocks_of(kept, zone), pc.cast(clocks, CLOCK)), kept, found)
+
+
+# Functions between time zones: ``from_utc_timestamp``, ``to_utc_timestamp``, ``convert_timezone``.
+#
+# ``from_utc_timestamp(t, zone)`` takes what a clock in UTC shows and gives what a clock in the zone shows
+# then; ``to_utc_timestamp`` is the way back. Both give instants, as Spark does. ``convert_timezone`` takes
+# clocks.
+
+
+def _check_zone(what: str, zone: str) -> None:
+    try:
+        fixed_offset(zone)
+    except ValueError as error:
+        raise SchemaError(
+            f"{what}: {zone!r} is not a time zone. Write a region such as 'Europe/Berlin', or '+02:00'."
+        ) from error
+
+
+def _instant_rule(what: str, found: Sequence[pa.DataType], options: Mapping[str, Any]) -> Signature:
+    (time,) = found
+    check(is_time(time) or types.is_null(time) or is_text(time), what, "a timestamp", time)
+    _check_zone(what, options["zone"])
+    return Signature((INSTANT,), INSTANT)
+
+
+def _from_utc(datum: Datum, *, zone: str) -> Datum:
+    return pc.cast(pc.cast(clocks_of(datum, zone), pa.int64()), INSTANT)
+
+
+def _to_utc(datum: Datum, *, zone: str) -> Datum:
+    return instants_at(pc.cast(pc.cast(datum, pa.int64()), CLOCK), zone)
+
+
+def _clock_rule(what: str, found: Sequence[pa.DataType], options: Mapping[str, Any]) -> Signature:
+    (time,) = found
+    check(is_time(time) or types.is_null(time) or is_text(time), what, "a timestamp", time)
+    _check_zone(what, options["target"])
+    if options["source"] is not None:
+        _check_zone(what, options["source"])
+    return Signature((CLOCK,), CLOCK, uses_zone=options["source"] is None)
+
+
+def _convert(datum: Datum, *, source: str | None, target: str) -> Datum:
+    return clocks_of(instants_at(datum, source or time_zone()), target)
+
+
+def _at_zone_rule(what: str, found: Sequence[pa.DataType], options: Mapping[str, Any]) -> Signature:
+    (time,) = found
+    check(bool(types.is_timestamp(time) or types.is_null(time)), what, "a timestamp", time)
+    _check_zone(what, options["zone"])
+    is_clock = types.is_timestamp(time) and time.tz is None
+    return Signature((CLOCK,), INSTANT) if is_clock else Signature((INSTANT,), CLOCK)
+
+
+def _at_zone(datum: Datum, *, zone: str) -> Datum:
+    return instants_at(datum, zone) if datum.type.tz is None else clocks_of(datum, zone)
+
+
+register("at_time_zone", _at_zone_rule, _at_zone, can_fail=False)
+register("from_utc_timestamp", _instant_rule, _from_utc, can_fail=False)
+register("to_utc_timestamp", _instant_rule, _to_utc, can_fail=False)
+register("convert_timezone", _clock_rule, _convert, can_fail=False, uses_zone=True)

@@ -1,7 +1,9 @@
-"""The nodes of a flow: streams, loops, operators of the user's own, and the physical plan that they make.
+"""The nodes of a flow: physical streams, custom operators, and the plan that workers run.
 
-``stream``, ``custom`` and ``endpoints`` add nodes by ``builder`` to a ``plan``, with a ``pact``
-for each input. ``key_kinds``, ``marking`` and ``updates`` refuse what would give wrong rows. ``logic`` has
-the types. ``event_time`` finds in a plan by which promises about event time a stream goes, ``in_time``
-keeps them; ``event_epochs`` are epochs that are event time.
+    physical_stream, custom_operator -> builder -> plan -> workers
+
+``physical_stream`` has the operations of streams; each adds nodes by ``builder`` through an ``outlet``, which
+rejects keys without a common type and updates that must not be aggregated (``updates``). ``plan`` is plain
+data: operators, pacts and chains. ``reduction`` builds aggregations, ``watermarks`` finds in a plan which
+promises about event time a stream has, and ``event_epochs`` are epochs that are event time.
 """

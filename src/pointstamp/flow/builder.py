@@ -10,8 +10,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from pointstamp.errors import FlowError
-from pointstamp.flow.pact import STAY, Pact
-from pointstamp.flow.plan import InputPort, Node, NodeKind, OutputPort, Plan
+from pointstamp.flow.plan import STAY, InputPort, Node, NodeKind, OutputPort, Pact, Plan
 from pointstamp.flow.updates import Passes, Reduces, Replaces
 from pointstamp.operators.spec import spec_of
 from pointstamp.topology.domain import TimeOrder

@@ -11,18 +11,18 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from pointstamp.arrow.epoch_column import EventEpochs
 from pointstamp.errors import FlowError, SchemaError
-from pointstamp.expressions.compiling import Compiled, compile_expression
-from pointstamp.expressions.selecting import check_columns
+from pointstamp.expressions.compiler import Compiled, compile_expression
+from pointstamp.expressions.select_columns import check_columns
+from pointstamp.expressions.time_windows import Span, event_time_type, integers_of, span_of
 from pointstamp.expressions.tree import Expression
-from pointstamp.expressions.windows import Span, event_time_type, integers_of, span_of
-from pointstamp.flow.above import above
 from pointstamp.flow.outlet import AnOutlet, add_operator, wiring
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.flow.updates import Passes
+from pointstamp.flow.watermarks import above
 from pointstamp.operators.context import Context
 from pointstamp.operators.spec import spec
-from pointstamp.rows.epochcolumn import EventEpochs
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,20 +7,41 @@ that is read, so whoever wires streams gets streams.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 import pyarrow as pa
+from pyarrow import types
 
 from pointstamp.errors import FlowError, SchemaError
-from pointstamp.flow.afresh import Afresh
 from pointstamp.flow.builder import PlanBuilder, Scope, Wiring, wired
-from pointstamp.flow.key_kinds import check_all_keys_meet, check_keys_meet
-from pointstamp.flow.marking import check_plan
-from pointstamp.flow.pact import STAY, Pact, ToEveryWorker
-from pointstamp.flow.plan import InputPort, Node, NodeKind
-from pointstamp.flow.updates import Passes, Reduces, Replaces
+from pointstamp.flow.plan import (
+    STAY,
+    ExchangeBy,
+    InputPort,
+    Node,
+    NodeKind,
+    Pact,
+    Plan,
+    StayHere,
+    ToEveryWorker,
+)
+from pointstamp.flow.updates import (
+    Passes,
+    Reduces,
+    Replaces,
+    Updates,
+    no_table_of,
+    objection,
+    passed_on,
+    replacing,
+    together,
+    updates_of,
+)
+from pointstamp.operators.context import Context
 from pointstamp.operators.spec import spec
 from pointstamp.operators.stateless import Concat
+from pointstamp.state.pieces import Piece
+from pointstamp.topology.domain import Time
 from pointstamp.topology.ports import SourcePort
 from pointstamp.topology.summary import Summary
 
@@ -67,6 +88,135 @@ def wiring(outlet: Outlet) -> Wiring:
 def begins_anew(outlet: Outlet) -> bool:
     """Whether operators that read this restart from scratch at every time."""
     return outlet._begins_anew  # noqa: SLF001 - as above
+
+
+# An operator that starts from scratch at every time: one instance for each, freed with the time.
+#
+# So an operator that keeps what all times so far add up to sees the rows of one time by themselves, and what
+# a table does over all epochs a stream does within one. Nothing of it is saved: at a closed epoch there is
+# none.
+#
+# Invariant: an operator is given the batches of one time, and is notified of that time alone.
+
+
+class Afresh:
+    """Runs a fresh operator for each time."""
+
+    keeps: ClassVar = "nothing after an epoch, which costs its rows"
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._open: dict[Time, Any] = {}
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        """Hand the batch to the operator of its time."""
+        if context.time not in self._open:
+            self._open[context.time] = self._make()
+        self._open[context.time].on_receive(context, input, batch)
+
+    def on_notify(self, context: Context) -> None:
+        """Let the operator of the time send what it has to, and forget it."""
+        operator = self._open.pop(context.time, None)
+        if operator is not None:
+            operator.on_notify(context)
+
+    def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
+        """Nothing: what has come of a time is gone when it is complete."""
+        del changes_only
+        assert not self._open, f"times {list(self._open)} are open at a snapshot"
+        return {}
+
+    def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
+        """Begin again."""
+
+
+# Kinds of keys: two columns are of one kind where equal values of theirs have equal hashes.
+#
+# A row goes to the worker that the hash of its key names (``pointstamp.arrow.row_hashing``), and the hash
+# looks at how a value is stored: the long 1 and the double 1.0 are equal and live on different workers, most
+# of the time. So rows of two streams that are to meet by key must have keys of one kind, and where they have
+# not, the flow is refused when it is written. Within one stream there is one type.
+#
+# Invariant: no operator of a plan reads two streams that are exchanged by keys of different kinds.
+#
+# Of one kind are integers of every width and decimals of scale 0; floats of every width; decimals of one
+# scale; text, in offsets of any width; binary, of fixed length or not; instants in one unit, whatever their
+# time zones; lists and maps of one kind; structs with fields of one kind, in order. An encoding (dictionary,
+# run-end, view, extension) is of the kind of what it holds. A column that is always null is of every kind.
+
+_KINDS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], str]], ...]] = (
+    (types.is_boolean, lambda kind: "boolean"),
+    (types.is_integer, lambda kind: "integer"),
+    (types.is_floating, lambda kind: "float"),
+    (types.is_decimal, lambda kind: f"decimal of scale {kind.scale}" if kind.scale else "integer"),
+    (types.is_timestamp, lambda kind: f"{'naive' if kind.tz is None else 'zoned'} timestamp in {kind.unit}"),
+    (types.is_time, lambda kind: f"time in {kind.unit}"),
+    (types.is_duration, lambda kind: f"duration in {kind.unit}"),
+    (types.is_date32, lambda kind: "date in days"),
+    (types.is_date64, lambda kind: "date in milliseconds"),
+    (lambda kind: kind in (pa.string(), pa.large_string(), pa.string_view()), lambda kind: "text"),
+    (lambda kind: kind in (pa.binary(), pa.large_binary(), pa.binary_view()), lambda kind: "binary"),
+    (types.is_fixed_size_binary, lambda kind: "binary"),
+    (types.is_struct, lambda kind: f"struct of ({', '.join(str(key_kind(each.type)) for each in kind)})"),
+    (types.is_map, lambda kind: f"map of ({key_kind(kind.key_type)}, {key_kind(kind.item_type)})"),
+)
+
+
+def key_kind(kind: pa.DataType) -> str | None:
+    """The kind of a type, as text; None for one that is always null.
+
+    >>> key_kind(pa.int32()), key_kind(pa.dictionary(pa.int8(), pa.string())), key_kind(pa.timestamp("us"))
+    ('integer', 'text', 'naive timestamp in us')
+    """
+    if types.is_null(kind):
+        return None
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return key_kind(kind.value_type)
+    if isinstance(kind, pa.BaseExtensionType):
+        return key_kind(kind.storage_type)
+    if "list" in str(kind).partition("<")[0]:
+        return f"list of {key_kind(kind.value_type)}"
+    return next((words(kind) for is_so, words in _KINDS if is_so(kind)), str(kind))
+
+
+def check_keys_meet(plan: Plan, name: str, ports: Sequence[InputPort]) -> None:
+    """Refuse two inputs of an operator that are exchanged by keys, one for one, of different kinds."""
+    exchanged = [(port, found) for port in ports if (found := _keys_of(plan, port))]
+    for number, (first, keys) in enumerate(exchanged):
+        for second, others in exchanged[number + 1 :]:
+            if len(keys) != len(others):
+                continue
+            for one, other in zip(keys, others, strict=True):
+                kinds = {key_kind(each.type) for each in (one, other)} - {None}
+                if len(kinds) > 1:
+                    raise FlowError(
+                        f"operator '{name}' reads input '{first.name}' exchanged by '{one.name}' "
+                        f"({one.type}), and input '{second.name}' by '{other.name}' ({other.type}). Equal "
+                        "values of these types are sent to different workers, so rows would meet only by "
+                        "chance. Cast one of the columns before the exchange."
+                    )
+
+
+def check_all_keys_meet(plan: Plan) -> None:
+    """The same for every operator of a plan, as when a cycle is closed."""
+    for node in plan.nodes:
+        if not node.kind.is_door and len(node.inputs) > 1:
+            check_keys_meet(plan, node.name, node.inputs)
+
+
+def _keys_of(plan: Plan, port: InputPort) -> list[pa.Field] | None:
+    """The key columns of the exchange that rows take to an input: its own, or the last before it."""
+    for _ in range(len(plan.nodes) + 1):  # a variable that is fed with itself leads nowhere
+        if port.source is None:
+            return None
+        node = plan.nodes[port.source.operator]
+        if isinstance(port.pact, ExchangeBy):
+            schema = node.outputs[port.source.port].schema
+            return [schema.field(key) for key in port.pact.keys]
+        if not node.kind.is_door or not isinstance(port.pact, StayHere):
+            return None
+        port = node.inputs[0]
+    return None
 
 
 AnOutlet = TypeVar("AnOutlet", bound=Outlet)
@@ -175,3 +325,87 @@ def _copied(outlet: AnOutlet) -> AnOutlet:
 def columns_in_words(schema: pa.Schema) -> str:
     """The columns of a schema with their types."""
     return ", ".join(f"'{field.name}' {field.type}" for field in schema) or "no columns"
+
+
+# Finds the streams of a plan that carry updates, and refuses what may not be aggregated of them.
+#
+# A cycle is closed when its variable is fed, after everything that reads the variable was written. So marks
+# are found for the whole plan at once, again and again until nothing changes: each time more streams are
+# marked, or less is known of what they carry, and both have an end.
+#
+# Invariant: after every reduction and every feedback that was accepted, no reduction of the plan reads
+# updates that it must not aggregate.
+
+
+def check_reduces(plan: Plan, source: SourcePort, reduces: Reduces, who: str) -> None:
+    """Refuse a reduction that is about to be written, if it must not aggregate what it would read."""
+    _check(who, reduces, _marks(plan)[source.operator])
+
+
+def check_adds_up(plan: Plan, source: SourcePort, who: str) -> None:
+    """Refuse a table that is about to be made of updates."""
+    read = _marks(plan)[source.operator]
+    if read is not None:
+        raise FlowError(no_table_of(who, read))
+
+
+def check_takes_nothing_back(plan: Plan, source: SourcePort, who: str) -> None:
+    """Refuse a running reduction of a table's changes, if rows are taken away from the table."""
+    seen, waiting = set(), [source.operator]
+    while waiting:
+        node = plan.nodes[waiting.pop()]
+        if node.index in seen:
+            continue
+        seen.add(node.index)
+        if node.sends is Passes.CHANGES:
+            raise FlowError(
+                f"{who} is running, and reads what '{node.name}' sends: the changes of a table from which "
+                "rows are taken away again, and a running reduction would take each of these for one more "
+                "row. Use table.group_by(...).agg(...), which takes back what it replaces, or drop 'diff' "
+                "first if it is the changes that you want to aggregate."
+            )
+        if node.kind.is_door or node.sends is Passes.ROWS:
+            waiting.extend(port.source.operator for port in node.inputs if port.source is not None)
+
+
+def check_plan(plan: Plan) -> None:
+    """Refuse a plan in which a reduction must not aggregate what it reads."""
+    marks = _marks(plan)
+    for node in plan.nodes:
+        read = _read(node, marks)
+        if isinstance(node.sends, Reduces):
+            _check(f"'{node.name}'", node.sends, read)
+        elif node.sends is Passes.ADDED and read is not None:
+            raise FlowError(no_table_of(f"'{node.name}'", read))
+
+
+def _check(who: str, reduces: Reduces, read: Updates | None) -> None:
+    refused = None if read is None else objection(who, reduces, read)
+    if refused is not None:
+        raise FlowError(refused)
+
+
+def _marks(plan: Plan) -> list[Updates | None]:
+    """What each node sends, if it is updates."""
+    marks: list[Updates | None] = [None] * len(plan.nodes)
+    changed = True
+    while changed:
+        changed = False
+        for node in plan.nodes:
+            mark = _sent(node, _read(node, marks))
+            changed |= mark != marks[node.index]
+            marks[node.index] = mark
+    return marks
+
+
+def _read(node: Node, marks: list[Updates | None]) -> Updates | None:
+    return together(marks[port.source.operator] for port in node.inputs if port.source is not None)
+
+
+def _sent(node: Node, read: Updates | None) -> Updates | None:
+    if isinstance(node.sends, Reduces):
+        return updates_of(node.name, node.sends, read)
+    if isinstance(node.sends, Replaces):
+        return replacing(node.name, node.sends)
+    passes = Passes.ROWS if node.kind.is_door else node.sends
+    return None if passes is None else passed_on(passes, read)

@@ -21,22 +21,23 @@ Nothing else of such an operator is lost: it stays in the plan, has its own numb
 whoever asks for the frontier of one of its ports is told that of the chain's port, which is the same.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
-from typing import Any, Final
+from types import FunctionType
+from typing import Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
 
+from pointstamp.arrow.epoch_column import EventEpochs, LatePolicy
+from pointstamp.arrow.schema import ExtraColumns
 from pointstamp.errors import FlowError
-from pointstamp.flow.pact import STAY, Pact, StayHere
+from pointstamp.expressions.compiler import Compiled
+from pointstamp.expressions.zones import UTC
 from pointstamp.flow.updates import Passes, Reduces, Replaces
 from pointstamp.operators.spec import OperatorSpec, Prototype, spec_of
 from pointstamp.progress.choosing import BroadcastKind
-from pointstamp.rows.epochcolumn import EventEpochs
-from pointstamp.rows.late import LatePolicy
-from pointstamp.rows.undeclared import ExtraColumns
-from pointstamp.state.memory import MemoryLimit
+from pointstamp.state.memory_budget import MemoryLimit
 from pointstamp.topology.domain import EPOCHS, Domain, TimeOrder
 from pointstamp.topology.graph import GraphBuilder, OperatorGraph
 from pointstamp.topology.ports import OperatorIndex, Port, SourcePort, Target
@@ -61,6 +62,72 @@ class NodeKind(Enum):
 
 
 _DOORS = {NodeKind.ENTER, NodeKind.LEAVE, NodeKind.FEEDBACK, NodeKind.DELAY}
+
+
+# Pacts: how the batches of a stream are shared among the workers of a consumer.
+#
+# *Exchange* moves data, *broadcast* here copies it; the broadcast of progress is another thing
+# (``pointstamp.progress.broadcast``).
+
+ShardFunction: TypeAlias = Callable[[pa.RecordBatch], Any]
+"""Gives the shard of each row of a batch: whole numbers from 0 on, as an Arrow or numpy array or a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class StayHere:
+    """A batch stays on the worker that made it."""
+
+    def __str__(self) -> str:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeBy:
+    """Each row goes to the worker that owns its key, by a hash that is the same in every process."""
+
+    keys: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"by {', '.join(self.keys)}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExchangeByFunction:
+    """Each row goes to the worker of its shard, ``shard % workers``, and a function of rows says the shard.
+
+    This is the shard function that a port may have in Brun et al. (2021, section 2). It must give a row the
+    same shard in every batch and in every process.
+    """
+
+    function: ShardFunction
+    columns: pa.Schema | None = None
+    """What the function is given, so that a shard can be computed again; None for whole rows."""
+
+    def __str__(self) -> str:
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        named = "a function" if name == "<lambda>" else name
+        return f"by {named}" + ("" if self.columns is None else f" of {', '.join(self.columns.names)}")
+
+    def deals_as(self, other: "ExchangeByFunction") -> bool:
+        """Whether both bring rows with the same values to the same worker."""
+        mine, theirs = self.columns, other.columns
+        if mine is None or theirs is None:
+            return self.function is other.function and mine is theirs
+        return self.function is other.function and mine.types == theirs.types
+
+
+@dataclass(frozen=True, slots=True)
+class ToEveryWorker:
+    """Every worker gets every batch."""
+
+    def __str__(self) -> str:
+        return "to every worker"
+
+
+Pact: TypeAlias = StayHere | ExchangeBy | ExchangeByFunction | ToEveryWorker
+
+STAY: Final = StayHere()
+EVERYWHERE: Final = ToEveryWorker()
 
 
 @dataclass(slots=True)
@@ -268,3 +335,77 @@ def _may_run_inside(nodes: Sequence[Node], node: Node, readers: Mapping[SourcePo
         return False
     reader = nodes[read_by[0].operator]
     return not reader.kind.is_door and isinstance(reader.inputs[read_by[0].port].pact, StayHere)
+
+
+# The kinds of joins, which streams and tables have alike.
+
+How: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
+"""Which rows without a partner come out; semi and anti give rows of the left side only, cross all pairs."""
+
+
+# Probes: places in a flow where a person or a program can ask how far it has come.
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Names an output of the flow; a running flow answers for it (``Running.is_done``)."""
+
+    _source: SourcePort
+
+
+def probed(probe: Probe) -> SourcePort:
+    """The output that a probe names; for those who run plans, and not for users."""
+    return probe._source  # noqa: SLF001 - this function is the one way to it
+
+
+# The time zone of a plan: which operators depend on it, and the plan with its zone.
+#
+# A flow may be written before its zone is known: on Spark it is that of the session. ``with_time_zone`` gives
+# a copy of the plan that has a zone. Each operator whose expressions depend on it names it as its own
+# parameter, so that a checkpoint knows it: a query that resumes in another zone is rejected.
+
+
+def with_time_zone(plan: Plan, default: str = UTC) -> Plan:
+    """Return the plan in its own time zone, or in another one if it has none."""
+    zone = plan.time_zone or default
+    nodes = [replace(node, time_zone=zone) if uses_time_zone(node) else node for node in plan.nodes]
+    return replace(plan, time_zone=zone, nodes=nodes)
+
+
+def uses_time_zone(node: Node) -> bool:
+    """Return whether an expression of an operator depends on the time zone."""
+    seen: set[int] = set()
+    waiting: list[Any] = [node.logic]
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, Compiled):
+            if value.uses_zone:
+                return True
+            continue
+        waiting.extend(_parts(value))
+    return False
+
+
+def _parts(value: Any) -> Iterator[Any]:  # noqa: ANN401 - any parameter of an operator
+    """What a parameter is made of, also in the variables that a function has taken with it."""
+    if isinstance(
+        value, str | bytes | int | float | pa.DataType | pa.Schema | pa.Array | pa.RecordBatch | pa.Table
+    ):
+        return
+    if isinstance(value, Mapping):
+        yield from value.values()
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from value
+    elif isinstance(value, FunctionType):
+        for cell in value.__closure__ or ():
+            try:
+                yield cell.cell_contents
+            except ValueError:  # a variable that is not set yet
+                continue
+    elif is_dataclass(value) and not isinstance(value, type):
+        yield from (getattr(value, each.name) for each in fields(value))
+    elif not isinstance(value, type) and hasattr(value, "__dict__"):
+        yield from vars(value).values()

@@ -1,33 +1,29 @@
-"""Graph algorithms, written with the public API only.
+"""Graph algorithms, one file each, written with the public API only.
 
-``graph`` is what they all take, made of what is ``given``. Each is a module, in a room with those like it:
-``paths``, ``components``, ``ranks``, ``communities``, ``patterns``, and ``programs`` for algorithms of one's
-own. What works in arrays is made of ``arrays``; ``whole`` has operators that keep the whole graph on one
-worker; ``frames`` has GraphFrames' names for all of it.
+``graph`` is what they all take: tables of edges and vertices, checked by ``validation``. Paths:
+``path_lengths`` (bfs, sssp, shortest_paths, reachable, topological_levels), with ``search_operator`` and
+``search_state``. Components: ``weak_components``, ``growing_components`` with ``union_find``,
+``strong_components``, ``spanning_forest``. Communities: ``label_propagation``, ``core_numbers``. Patterns:
+``triangle_counts`` (lcc too), ``motifs``, ``matching``. Ranks: ``page_rank``. Custom algorithms:
+``vertex_programs``. ``gathering`` brings a graph to one worker; ``arrays`` are shared structures, and
+``frames`` has GraphFrames' names.
 """
 
 from typing import TYPE_CHECKING
 
-from pointstamp.graphs.communities.cdlp import cdlp
-from pointstamp.graphs.communities.k_core import k_core
-from pointstamp.graphs.communities.lcc import lcc
-from pointstamp.graphs.components.growing import connected_components
-from pointstamp.graphs.components.scc import scc
-from pointstamp.graphs.components.spanning_forest import minimum_spanning_forest
-from pointstamp.graphs.components.wcc import wcc
+from pointstamp.graphs.core_numbers import k_core
 from pointstamp.graphs.graph import Graph
-from pointstamp.graphs.paths.bfs import bfs
-from pointstamp.graphs.paths.reachable import reachable
-from pointstamp.graphs.paths.shortest_paths import shortest_paths
-from pointstamp.graphs.paths.sssp import sssp
-from pointstamp.graphs.paths.topological import topological_levels
-from pointstamp.graphs.patterns.matching import maximal_matching
-from pointstamp.graphs.patterns.motifs import find
-from pointstamp.graphs.patterns.triangles import triangle_count, triangles
-from pointstamp.graphs.programs.degrees import degrees
-from pointstamp.graphs.programs.messages import aggregate_messages, triplets
-from pointstamp.graphs.programs.pregel import pregel
-from pointstamp.graphs.ranks.pagerank import pagerank, personalised_pagerank
+from pointstamp.graphs.growing_components import connected_components
+from pointstamp.graphs.label_propagation import cdlp
+from pointstamp.graphs.matching import maximal_matching
+from pointstamp.graphs.motifs import find
+from pointstamp.graphs.page_rank import pagerank, personalised_pagerank
+from pointstamp.graphs.path_lengths import bfs, reachable, shortest_paths, sssp, topological_levels
+from pointstamp.graphs.spanning_forest import minimum_spanning_forest
+from pointstamp.graphs.strong_components import scc
+from pointstamp.graphs.triangle_counts import lcc, triangle_count, triangles
+from pointstamp.graphs.vertex_programs import aggregate_messages, degrees, pregel, triplets
+from pointstamp.graphs.weak_components import wcc
 
 if TYPE_CHECKING:
     from pointstamp.graphs.frames import AggregateMessages, GraphFrame, Pregel

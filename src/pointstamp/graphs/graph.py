@@ -20,23 +20,16 @@ import pyarrow as pa
 
 from pointstamp import Stream, Table, col, functions, lit
 from pointstamp.errors import FlowError, SchemaError
-from pointstamp.graphs.arrays.ends import named_by
 from pointstamp.graphs.arrays.numbering import (
     NUMBER,
     can_be_numbered,
     numbers_of,
+    ordered_numbers_of,
     with_ids,
     with_numbers,
 )
-from pointstamp.graphs.arrays.ordering import ordered_numbers_of
-from pointstamp.graphs.given import (
-    Key,
-    check_one_type,
-    check_weight,
-    given_table,
-    named,
-    with_names,
-)
+from pointstamp.graphs.arrays.vertices import named_by
+from pointstamp.graphs.validation import Key, check_one_type, check_weight, given_table, named, with_names
 
 SRC: Final = "src"
 DST: Final = "dst"

@@ -9,9 +9,8 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from pointstamp.journal.saved_part import PartSaved
-from pointstamp.sinks.port import Staged
-from pointstamp.sources.port import Unit
+from pointstamp.connectors.sink import Staged
+from pointstamp.connectors.source import Unit
 
 LAYOUT: Final = 2
 """The layout of ``FlowShape``; an entry of an older version has none."""
@@ -68,6 +67,22 @@ class Renewed(msgspec.Struct, frozen=True, tag=True):
 
     number: int
     units: dict[str, list[Unit]]
+
+
+# A member's part of a snapshot, as a commit names it.
+
+
+class PartSaved(msgspec.Struct, frozen=True, array_like=True):
+    """A member's part of a snapshot, as it lies in storage; the checksum is its seal's.
+
+    ``content`` is the part itself where it is small: then it is durable with the commit that names it, and
+    nothing lies under its name.
+    """
+
+    name: str
+    size_bytes: int
+    crc32: int
+    content: bytes = b""
 
 
 class Committed(msgspec.Struct, frozen=True, tag=True):

@@ -2,8 +2,8 @@
 
 The first frame of every message begins with an envelope of 24 bytes: who sent it, in which generation of the
 run, its number among all that this sender has sent to this receiver the same way, and how many went the other
-way before it (``pointstamp.mesh.in_turn``). The header follows in the same frame, as msgpack; it is the same
-for every receiver, so a batch of progress is encoded once for all. A batch of rows is a second frame, in
+way before it (``pointstamp.mesh.message_io``). The header follows in the same frame, as msgpack; it is the
+same for every receiver, so a batch of progress is encoded once for all. A batch of rows is a second frame, in
 Arrow's IPC format. Its schema does not travel: both ends know it from the plan, by the location that the
 batch is sent to.
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from pointstamp.arrow.schema import to_batches
 from pointstamp.errors import CapabilityError, FlowError
 from pointstamp.operators.authority import Authority
 from pointstamp.operators.capability import Capability, check_may_send, hold
 from pointstamp.order.antichain import Antichain
 from pointstamp.progress.pointstamp import WorkerIndex
-from pointstamp.rows.schema import to_batches
 from pointstamp.topology.domain import Time
 
 

@@ -4,7 +4,7 @@
         -> ``logical``, ``streams``: operators as frozen dataclasses, typed when they are made
         -> ``recursion``: loops of tables become recursions, inputs scans
         -> ``properties``: what is true of the tables of operators
-        -> ``optimizing``: rules, one per file of ``rules``
+        -> ``optimizer``: rules, one per file of ``rules``
         -> ``lowering``: logical operators to physical ones; the only place that chooses an algorithm
         -> ``signatures``, ``steps``: which state a physical operator finds again, and what it is a part of
 

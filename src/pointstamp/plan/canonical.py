@@ -38,7 +38,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pointstamp.errors import FlowError
-from pointstamp.expressions.compiling import Compiled
+from pointstamp.expressions.compiler import Compiled
 from pointstamp.expressions.tree import Expression
 from pointstamp.operators.spec import Label
 from pointstamp.state.saved import Saving

@@ -29,25 +29,23 @@ from typing import Any, Final, Literal, Self, TypeAlias
 
 import pyarrow as pa
 
+from pointstamp.arrangement.ordering import ordering
 from pointstamp.errors import FlowError, SchemaError
-from pointstamp.expressions.compiling import compile_condition
-from pointstamp.expressions.selecting import check_columns, selection
+from pointstamp.expressions.compiler import compile_condition
+from pointstamp.expressions.select_columns import check_columns, selection
+from pointstamp.expressions.time_windows import Span
 from pointstamp.expressions.tree import Expression
-from pointstamp.expressions.windows import Span
-from pointstamp.flow.join_kind import How
-from pointstamp.operators.exploding import exploding
-from pointstamp.operators.stateless import BatchFunction
-from pointstamp.operators.windowing import windowing
+from pointstamp.flow.plan import How
+from pointstamp.incremental.asof_join import Direction, Tolerance
+from pointstamp.incremental.column_names import check_new_names
+from pointstamp.incremental.hash_join import joining
+from pointstamp.incremental.requested_aggregates import table_aggregates
+from pointstamp.incremental.window_functions import OrderFunction
+from pointstamp.incremental.window_operator import place_columns
+from pointstamp.operators.stateless import BatchFunction, exploding, windowing
 from pointstamp.reduce.aggregate import Aggregate as Aggregated  # noqa: F401 - the example above uses it
 from pointstamp.reduce.aggregate import Aggregation
-from pointstamp.reduce.arguments import Arguments
-from pointstamp.tables.aggregates.asked_aggregates import table_aggregates
-from pointstamp.tables.as_of import Direction, Tolerance
-from pointstamp.tables.column_names import check_new_names
-from pointstamp.tables.in_order import OrderFunction
-from pointstamp.tables.joining import joining
-from pointstamp.tables.kept.ordering import ordering
-from pointstamp.tables.with_order import place_columns
+from pointstamp.reduce.binding import Arguments
 
 ScanKind: TypeAlias = Literal["append", "weights", "operations", "upserts", "snapshots", "debezium"]
 """How the rows of an input make a table."""

@@ -19,24 +19,30 @@ from pointstamp.errors import FlowError
 from pointstamp.expressions import functions
 from pointstamp.expressions.tree import col, lit
 from pointstamp.flow.builder import PlanBuilder
-from pointstamp.flow.custom import add_custom
-from pointstamp.flow.endpoints import add_input, add_output, add_variable, feed_variable
+from pointstamp.flow.custom_operator import add_custom
 from pointstamp.flow.event_epochs import epochs_above, sent_ahead
-from pointstamp.flow.event_time import has_promise, one_clock
 from pointstamp.flow.outlet import add_operator, wiring
-from pointstamp.flow.stream import Loop, Stream, needs_groups
+from pointstamp.flow.physical_stream import (
+    Loop,
+    Stream,
+    add_input,
+    add_output,
+    add_variable,
+    feed_variable,
+    needs_groups,
+)
+from pointstamp.flow.watermarks import has_promise, one_clock
+from pointstamp.incremental.aggregation import WithRow
+from pointstamp.incremental.debezium import Events
+from pointstamp.incremental.inputs import TableWay, table_of, upserted
+from pointstamp.incremental.lookup_join import looked_up
+from pointstamp.incremental.operations import summed
+from pointstamp.incremental.physical_table import Table, TableLoop, deltas_of, within_times
+from pointstamp.incremental.rolling_aggregates import Rolls, rolled
 from pointstamp.operators.spec import spec
 from pointstamp.plan import logical, streams
 from pointstamp.plan.logical import Iterate, LogicalOperator, Recursive, Scan, loops_of, walk
 from pointstamp.reduce.aggregate import Aggregate
-from pointstamp.tables.deltas import summed
-from pointstamp.tables.each_time import within_times
-from pointstamp.tables.incoming.debezium import Events
-from pointstamp.tables.lookup import looked_up
-from pointstamp.tables.rolling import Rolls, rolled
-from pointstamp.tables.table import Table, TableLoop, deltas_of
-from pointstamp.tables.ways_in import TableWay, table_of, upserted
-from pointstamp.tables.with_row import WithRow
 
 Scans: TypeAlias = Callable[[Scan], Any]
 """Makes the table of an input."""

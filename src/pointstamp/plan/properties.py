@@ -31,11 +31,11 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 from pyarrow import types
 
+from pointstamp.arrangement.ordering import ordering
 from pointstamp.expressions.tree import Call, Column, Expression, Literal, Named, columns_of
 from pointstamp.plan import logical, streams
 from pointstamp.plan.logical import Iterate, LogicalOperator, Recursive, Variable, loops_of, walk
 from pointstamp.reduce.aggregate import Aggregate, FunctionAggregate
-from pointstamp.tables.kept.ordering import ordering
 
 Columns: TypeAlias = frozenset[str]
 Dependency: TypeAlias = tuple[Columns, str]

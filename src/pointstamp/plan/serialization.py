@@ -42,6 +42,7 @@ import pyarrow as pa
 
 from pointstamp.errors import FlowError
 from pointstamp.expressions import tree
+from pointstamp.incremental.window_functions import OrderFunction, RowFrame
 from pointstamp.plan import streams
 from pointstamp.plan.arrow_json import (
     Json,
@@ -61,7 +62,6 @@ from pointstamp.plan.arrow_json import (
 from pointstamp.plan.canonical import identity_digest
 from pointstamp.plan.logical import LogicalOperator, walk
 from pointstamp.reduce.aggregate import Aggregate, FunctionAggregate
-from pointstamp.tables.in_order import OrderFunction, RowFrame
 
 LAYOUT: Final = 1
 """The version of the JSON; a text of another one is rejected."""

@@ -40,11 +40,11 @@ import pyarrow as pa  # noqa: F401 - the example above uses it
 from pointstamp.errors import FlowError
 from pointstamp.expressions.tree import Call, Literal
 from pointstamp.flow.plan import Node, NodeKind
+from pointstamp.incremental.window_functions import OrderFunction
 from pointstamp.plan import logical, streams
 from pointstamp.plan.arrow_json import Json
 from pointstamp.plan.logical import Iterate, LogicalOperator, Scan, Variable, loops_of, walk
 from pointstamp.plan.serialization import PlanWriter, deep_recursion, function_json
-from pointstamp.tables.in_order import OrderFunction
 
 ANNOTATIONS: Final = frozenset(each.name for each in fields(LogicalOperator))
 """Fields that every operator has; they tell who wrote it and what it is called, not what it computes."""

@@ -19,25 +19,23 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from pointstamp.expressions.compiling import compile_expression
-from pointstamp.expressions.selecting import check_columns
+from pointstamp.arrangement.consolidate import DIFF, DIFF_FIELD
+from pointstamp.arrow.epoch_column import LatePolicy
+from pointstamp.arrow.schema import ExtraColumns, as_schema
+from pointstamp.expressions.compiler import compile_expression
+from pointstamp.expressions.select_columns import check_columns
+from pointstamp.expressions.time_windows import Span
 from pointstamp.expressions.tree import Expression
-from pointstamp.expressions.windows import Span
 from pointstamp.flow.event_epochs import EventTime
-from pointstamp.flow.stream import needs_groups
-from pointstamp.operators.condition import Condition
-from pointstamp.operators.stateless import Row
+from pointstamp.flow.physical_stream import needs_groups
+from pointstamp.incremental.hash_join import joining
+from pointstamp.incremental.requested_aggregates import table_aggregates
+from pointstamp.incremental.session_windows import sessions
+from pointstamp.operators.stateless import Condition, Row
 from pointstamp.plan.logical import LogicalOperator, ScanKind, Variable
 from pointstamp.reduce.aggregate import Aggregate, Aggregation
-from pointstamp.reduce.arguments import Arguments
+from pointstamp.reduce.binding import Arguments
 from pointstamp.reduce.reductions import reduced_schema
-from pointstamp.rows.late import LatePolicy
-from pointstamp.rows.schema import as_schema
-from pointstamp.rows.undeclared import ExtraColumns
-from pointstamp.tables.aggregates.asked_aggregates import table_aggregates
-from pointstamp.tables.joining import joining
-from pointstamp.tables.kept.weights import DIFF, DIFF_FIELD
-from pointstamp.tables.timed.sessions import sessions
 from pointstamp.topology.summary import Summary
 
 _NO_COLUMNS = pa.schema([])

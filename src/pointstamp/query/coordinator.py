@@ -21,20 +21,17 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
+from pointstamp.arrow.epoch_column import EpochColumn, EventEpochs
+from pointstamp.connectors.sink import Publisher, prepared
+from pointstamp.connectors.source import Part, Unit, deal, shared
+from pointstamp.driver.messages import Ahead, AskAhead, Order, Progressed, Save, Saved, Tick, TickRead
 from pointstamp.errors import InternalError
 from pointstamp.journal.history import Committed, SnapshotChain, Ticked
 from pointstamp.journal.ledger import Ledger
-from pointstamp.query.event_time_words import epochs_words
-from pointstamp.query.intake import Intake
-from pointstamp.query.lanes import Lanes
+from pointstamp.query.intake import Intake, Lanes, Silence
 from pointstamp.query.policy import BYTES_IN_FLIGHT_MAX, EPOCHS_IN_FLIGHT_MAX, SnapshotPolicy
-from pointstamp.query.silence import Silence
-from pointstamp.query.totals import total_kept
-from pointstamp.rows.epochcolumn import EpochColumn, EventEpochs
-from pointstamp.running.messages import Ahead, AskAhead, Order, Progressed, Save, Saved, Tick, TickRead
-from pointstamp.sinks.port import Publisher, prepared
-from pointstamp.sources.dealing import deal, shared
-from pointstamp.sources.port import Part, Unit
+from pointstamp.query.watermark_report import epochs_words
+from pointstamp.state.memory_budget import KeptRows
 
 # In at most about so many steps the epochs that are left at the end of all inputs are closed.
 _LAST_STEPS_MAX: Final = 64
@@ -467,3 +464,24 @@ class Coordinator:
         self._last_save_seconds = now_seconds
         self._is_asked_to_save = False
         return [(worker, Save(is_whole)) for worker in range(self.workers)]
+
+
+# What all workers of a query count together.
+
+
+def total_kept(kept: Sequence[Mapping[str, KeptRows]]) -> dict[str, KeptRows]:
+    """What all workers together keep, by name."""
+    sums: dict[str, KeptRows] = {}
+    for each in kept:
+        for name, more in each.items():
+            sums[name] = sums.get(name, KeptRows(0, 0)).plus(more)
+    return sums
+
+
+def total(counted: list[dict[str, int]]) -> dict[str, int]:
+    """The sums by name."""
+    sums: dict[str, int] = {}
+    for each in counted:
+        for name, count in each.items():
+            sums[name] = sums.get(name, 0) + count
+    return sums

@@ -2,7 +2,7 @@
 
 An input with an epoch column is complete before an epoch when the user or the source promises it. A promise
 covers the units that were found before it, so it takes effect once these are taken, and not before; units
-that were found later must keep it (``pointstamp.journal.promises``). A source may make such a promise with
+that were found later must keep it (``pointstamp.journal.ledger``). A source may make such a promise with
 its units. A tick takes only units of an input that must keep the same promise, so that it can say for all of
 them which rows are late.
 
@@ -12,9 +12,9 @@ Invariant: no unit is taken twice, units of one input are taken in order, and ``
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from pointstamp.connectors.source import Unit
 from pointstamp.errors import FlowError
-from pointstamp.journal.promises import Promises
-from pointstamp.sources.port import Unit
+from pointstamp.journal.ledger import Promises
 
 
 def _no_share(unit: Unit) -> float:
@@ -141,3 +141,134 @@ class Intake:
     def complete(self, name: str) -> int:
         """The epoch before which one input is complete."""
         return self._promises[name].complete
+
+
+# How far event time has passed in an input that has lanes, such as the partitions of a topic.
+#
+# Each lane is in order by itself, more or less, and one may be hours behind another. So the input is complete
+# as far as the lane that is farthest behind: a fast partition makes no row of a slow one late. A lane from
+# which nothing has come holds the input back; with ``idle=`` it does so until nothing has come for that long,
+# and counts again when something comes.
+#
+# Where event time has come to is in the journal, with the ticks. How far each lane is, is not: a new driver
+# knows the lanes, and waits for each of them, or until it was silent for long enough.
+#
+# Invariant: a lane that counts is never passed.
+
+
+class Lanes:
+    """The lanes of each input; changed by the coordinator, which tells it the time."""
+
+    def __init__(
+        self, known: Mapping[str, Collection[int]], idle_seconds: Mapping[str, float], now_seconds: float
+    ) -> None:
+        self._heard_seconds = {name: dict.fromkeys(lanes, now_seconds) for name, lanes in known.items()}
+        self._latest: dict[str, dict[int, int]] = {}
+        self._idle_seconds = idle_seconds
+        self._now_seconds = now_seconds
+
+    def given(self, name: str, lanes: Mapping[int, bool], now_seconds: float) -> None:
+        """Take note that a tick has taken something of these lanes, or only says that they are there."""
+        known = self._heard_seconds.setdefault(name, {})
+        for lane, has_rows in lanes.items():
+            known[lane] = now_seconds if has_rows else known.get(lane, now_seconds)
+
+    def read(self, name: str, latest: Mapping[int, int]) -> None:
+        """Take note of the greatest event times that were read."""
+        mine = self._latest.setdefault(name, {})
+        for lane, instant in latest.items():
+            mine[lane] = max(instant, mine.get(lane, instant))
+
+    def look(self, now_seconds: float) -> None:
+        """Take note of the time."""
+        self._now_seconds = now_seconds
+
+    def latest(self, name: str) -> int | None:
+        """The event time of the lane that is farthest behind; None while one that counts has had no row."""
+        mine = self._latest.get(name, {})
+        counted = [
+            mine.get(lane) for lane in self._heard_seconds.get(name, {}) if not self._is_silent(name, lane)
+        ]
+        known = [instant for instant in counted if instant is not None]
+        return min(known) if known and len(known) == len(counted) else None
+
+    def seconds_until_due(self, now_seconds: float) -> float | None:
+        """The seconds until the next lane is silent for too long; None where that is not expected."""
+        due = [
+            heard + self._idle_seconds[name] - now_seconds
+            for name, lanes in self._heard_seconds.items()
+            if name in self._idle_seconds and len(lanes) > 1
+            for heard in lanes.values()
+            if heard + self._idle_seconds[name] > self._now_seconds
+        ]
+        return max(0.0, min(due)) if due else None
+
+    def words(self) -> list[str]:
+        """Which inputs wait for a lane, as text."""
+        found = []
+        for name, lanes in self._heard_seconds.items():
+            without = [lane for lane in lanes if lane not in self._latest.get(name, {})]
+            waited_for = [lane for lane in without if not self._is_silent(name, lane)]
+            if waited_for and len(lanes) > 1:
+                found.append(
+                    f"input '{name}' waits for {len(waited_for)} of its {len(lanes)} partitions, from which "
+                    "no row has come since the query has started"
+                )
+        return found
+
+    def _is_silent(self, name: str, lane: int) -> bool:
+        idle = self._idle_seconds.get(name)
+        return idle is not None and self._now_seconds - self._heard_seconds[name][lane] >= idle
+
+
+# Inputs that have fallen silent: since when, and whether event time may pass without them.
+#
+# Event time passes where every input has promised that it has: an input from which nothing comes holds all
+# the others back. A user may say of an input for how long it may be silent (``idle=``). After so long it
+# counts for nothing, until something comes from it again; what is behind the others by then is late, and goes
+# where late rows go.
+#
+# Silence is the one thing about event time that a clock decides. So it is decided here alone, at the driver,
+# and takes effect in a tick, which is in the journal: whoever reads the tick again asks no clock. A new
+# driver is patient again.
+#
+# Invariant: an input with units that wait, or that are being read, is not silent.
+
+
+class Silence:
+    """Since when each input is silent; changed by the coordinator, which tells it the time."""
+
+    def __init__(
+        self, inputs: Collection[str], idle_seconds: Mapping[str, float], now_seconds: float
+    ) -> None:
+        self.names = frozenset(inputs)
+        self._heard_seconds = dict.fromkeys(inputs, now_seconds)
+        self._idle_seconds = idle_seconds
+        self.inputs: frozenset[str] = frozenset()
+        """The inputs without which event time passes."""
+
+    def look(self, heard: Collection[str], now_seconds: float) -> None:
+        """Take note of the inputs from which something has come, and of those that are silent too long."""
+        self._heard_seconds.update(dict.fromkeys(heard, now_seconds))
+        self.inputs = frozenset(
+            name
+            for name, seconds in self._idle_seconds.items()
+            if now_seconds - self._heard_seconds[name] >= seconds
+        )
+
+    def seconds_until_due(self, now_seconds: float) -> float | None:
+        """The seconds until the next input is silent for too long; None where that is not expected."""
+        due = [
+            self._heard_seconds[name] + seconds - now_seconds
+            for name, seconds in self._idle_seconds.items()
+            if name not in self.inputs
+        ]
+        return max(0.0, min(due)) if due else None
+
+    def seconds_of(self, name: str, now_seconds: float) -> float:
+        """For how long nothing has come from an input."""
+        return now_seconds - self._heard_seconds[name]
+
+    def idle_seconds_of(self, name: str) -> float | None:
+        """For how long an input may be silent before event time passes without it; None: for ever."""
+        return self._idle_seconds.get(name)

@@ -7,21 +7,35 @@ is called again with the same data, it resumes from there, no matter what ended 
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from pointstamp.errors import FlowError
+from pointstamp.arrow.epoch_column import EpochColumn, EventEpochs, with_epochs
+from pointstamp.arrow.schema import ExtraColumns, input_batches
+from pointstamp.connectors.memory import Rows
+from pointstamp.connectors.published.chain import Chain
+from pointstamp.connectors.published.reader import read_changes
+from pointstamp.connectors.sink import Sink
+from pointstamp.connectors.source import Source
+from pointstamp.driver.feeder import EpochColumns, items_of
+from pointstamp.driver.gang import ProcessGang
+from pointstamp.driver.liveness import Sign
+from pointstamp.driver.messages import Failed, Finish, InCall, Leave, Order, Report
+from pointstamp.driver.results import Results
+from pointstamp.driver.worker_process import Seat
+from pointstamp.errors import FlowError, TransportError
 from pointstamp.flow.plan import NodeKind, Plan
-from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX
-from pointstamp.query.crew import InProcessLauncher, Launcher
-from pointstamp.query.observing import Judge
+from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX, Mesh
+from pointstamp.query.crew import CrewError, InProcessLauncher, Launcher, MeshCrew
+from pointstamp.query.member import be_member
+from pointstamp.query.mission import Mission, QuerySpec
+from pointstamp.query.observation import Judge
 from pointstamp.query.policy import RestartPolicy, SnapshotPolicy
-from pointstamp.query.processcrew import ProcessLauncher
 from pointstamp.query.query import Query, begin_query
-from pointstamp.query.queryspec import QuerySpec
-from pointstamp.query.starting import (
+from pointstamp.query.start_checks import (
     check_epochs,
     check_sink,
     check_sources,
@@ -31,16 +45,6 @@ from pointstamp.query.starting import (
     tick_seconds,
 )
 from pointstamp.query.supervisor import Supervisor
-from pointstamp.rows.epochcolumn import EpochColumn, EventEpochs, with_epochs
-from pointstamp.rows.schema import input_batches
-from pointstamp.rows.undeclared import ExtraColumns
-from pointstamp.running.feeding import EpochColumns, items_of
-from pointstamp.running.results import Results
-from pointstamp.sinks.chain import Chain
-from pointstamp.sinks.port import Sink
-from pointstamp.sinks.reading import read_changes
-from pointstamp.sources.memory import Rows
-from pointstamp.sources.port import Source
 from pointstamp.storage.anywhere import storage_at
 
 _TICKS_MAX: Final = 1024
@@ -233,3 +237,82 @@ def _results(plan: Plan, output: str, fed: list[int]) -> Results:
         for epoch, (begin, end) in zip(epochs, ends, strict=True):
             results[name].add(epoch, rows.slice(begin, end - begin))
     return results
+
+
+# Crews in processes of this machine.
+
+_CONSEQUENCE: Final = TransportError.__name__
+# How long a death may take to be known after a connection was seen to be closed.
+_DEATH_SECONDS_MAX: Final = 0.5
+
+
+class ProcessCrew(MeshCrew):
+    """Members in processes, which end with this one."""
+
+    def __init__(self, gang: ProcessGang, workers: int) -> None:
+        assert gang.mesh is not None
+        super().__init__(gang.mesh, workers)
+        self._gang = gang
+        self._were_told = False
+        self._stuck: set[int] = set()  # those that are known to be stuck in native code
+        gang.forget_folder()
+
+    def post(self, worker: int, order: Order) -> None:
+        """Give an order to a member."""
+        self._were_told = self._were_told or isinstance(order, (Finish, Leave))
+        super().post(worker, order)
+
+    def collect(self) -> list[tuple[int, Report]]:
+        """The reports that have arrived, and of members that are stuck what is seen from outside."""
+        reports = super().collect()
+        # What another member says of a connection that was closed says less than who has died of what.
+        if any(isinstance(report, Failed) and report.kind == _CONSEQUENCE for _, report in reports):
+            self._gang.wait_for_death(_DEATH_SECONDS_MAX)
+            if words := self.deaths():
+                raise CrewError(words)
+        for worker, call in enumerate(self._gang.look()):
+            if call is not None and worker not in self._stuck:
+                self._stuck.add(worker)
+                reports.append((worker, call))
+            elif call is None and worker in self._stuck:
+                self._stuck.discard(worker)
+                reports.append((worker, InCall("", "", "", 0.0)))
+        return reports
+
+    @property
+    def pids(self) -> list[int]:
+        """The process of each member."""
+        return self._gang.pids
+
+    def deaths(self) -> str | None:
+        """How processes have ended that should still run."""
+        deaths = [death for death in self._gang.deaths() if death.code != 0]
+        return "; ".join(death.words for death in deaths) + "." if deaths else None
+
+    def end(self) -> None:
+        """End all processes; at once if one is lost, because the others would wait for it in vain."""
+        self._gang.end(were_told=self._were_told)
+
+
+class ProcessLauncher:
+    """Starts crews in processes; ``crew`` is the last one, for tests that disturb it."""
+
+    def __init__(self, *, silence_seconds_max: float = SILENCE_SECONDS_MAX) -> None:
+        self._silence_seconds_max = silence_seconds_max
+        self.crew: ProcessCrew | None = None
+
+    def launch(self, mission: Mission) -> ProcessCrew:
+        """Start a process for each member; they have met when this returns."""
+        gang = ProcessGang(
+            mission.plan,
+            mission.workers,
+            run=partial(_be_member, mission),
+            silence_seconds_max=self._silence_seconds_max,
+            generation=mission.generation,
+        )
+        self.crew = ProcessCrew(gang, mission.workers)
+        return self.crew
+
+
+def _be_member(mission: Mission, mesh: Mesh, seat: Seat, sign: Sign | None) -> None:
+    be_member(mission, mesh, seat.worker, sign)

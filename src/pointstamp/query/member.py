@@ -11,27 +11,24 @@ epochs, which one operator may have reached before another has saved. What was p
 generation began may be computed again, but is never staged again.
 """
 
+import os
+import socket
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from typing import Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pointstamp.errors import SourceError
-from pointstamp.flow.plan import NodeKind
-from pointstamp.journal.parts import encode_part, stored_part
-from pointstamp.mesh.wire import Body
-from pointstamp.progress.pointstamp import WorkerIndex
-from pointstamp.query.event_time_words import late_names
-from pointstamp.query.mission import Mission
-from pointstamp.query.pacing import Pacing
-from pointstamp.query.scribe import Scribe
-from pointstamp.rows.epochcolumn import EventEpochs, by_epoch
-from pointstamp.rows.late import late_rows
-from pointstamp.running.load import memory_bytes
-from pointstamp.running.messages import (
+from pointstamp.arrow.epoch_column import EventEpochs, by_epoch, late_rows
+from pointstamp.connectors.sink import Staged, complete_writer
+from pointstamp.connectors.source import Part, complete_source
+from pointstamp.driver.event_reports import EventTeller, TellRows
+from pointstamp.driver.liveness import Sign
+from pointstamp.driver.messages import (
+    DRIVER,
     Ahead,
     AskAhead,
     AskCounts,
@@ -41,16 +38,28 @@ from pointstamp.running.messages import (
     Leave,
     Order,
     Progressed,
+    Ready,
     Report,
     RowsCounted,
     Save,
     Saved,
     Tick,
     TickRead,
+    post,
+    unfit,
 )
-from pointstamp.running.posting import DRIVER, unfit
-from pointstamp.sinks.port import Staged, complete_writer
-from pointstamp.sources.port import Part, complete_source
+from pointstamp.driver.worker_loop import memory_bytes, serve
+from pointstamp.errors import SourceError
+from pointstamp.flow.plan import NodeKind
+from pointstamp.journal.snapshot_parts import encode_part, stored_part
+from pointstamp.mesh.mesh import Mesh
+from pointstamp.mesh.transport import ZmqTransport
+from pointstamp.mesh.wire import Body, MessageCodec
+from pointstamp.progress.pointstamp import WorkerIndex
+from pointstamp.query.mission import Mission
+from pointstamp.query.policy import Pacing
+from pointstamp.query.snapshot_writer import Scribe, ThreadScribe
+from pointstamp.query.watermark_report import late_names
 from pointstamp.topology.domain import Time
 from pointstamp.topology.ports import Location, Target
 from pointstamp.worker.lineage import LINEAGE, end_copy
@@ -416,3 +425,30 @@ class Member:
 
 def _add(counts: dict[str, int], name: str, count: int) -> None:
     counts[name] = counts.get(name, 0) + count
+
+
+# Being a member of a crew in a mesh: the same in a process and in a Spark task.
+#
+# ``be_member`` builds a member with what it needs of this process, a scribe and a transport, and lets it be
+# served (``running.serving``) until its work is done. It ends by an exception when the member fails, or when
+# the driver or another member is gone.
+
+
+def be_member(mission: Mission, mesh: Mesh, worker: int, sign: Sign | None = None) -> None:
+    """Be one member of a crew until its work is done; ``sign`` shows that it is not stuck in native code."""
+    say: TellRows = partial(post, mesh, mission.workers)
+    teller = EventTeller(say) if mission.is_observed else None
+    tell: Tell = say if teller is None else teller.before(say)
+    transport = ZmqTransport(mesh, MessageCodec.of(mission.plan, mission.plan.graph()))
+    with closing(ThreadScribe()) as scribe:
+
+        def start() -> Member:
+            member = Member(mission, worker, transport, tell, scribe, log=teller)
+            tell(Ready(os.getpid(), socket.gethostname()))
+            return member
+
+        mesh.watch([scribe.fileno()])
+        try:
+            serve(start, transport, tell_call=say, teller=teller, sign=sign)
+        finally:
+            mesh.watch([])

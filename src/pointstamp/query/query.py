@@ -16,19 +16,18 @@ from time import monotonic
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from pointstamp.dashboard.server import Dashboard
+from pointstamp.driver.messages import Counts
+from pointstamp.driver.status import RowCounts, RunStatus, status_from
 from pointstamp.errors import BusyError, FlowError, PointstampError, RecoveryError
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.progress.pointstamp import Change
 from pointstamp.progress.tracker import Tracker
-from pointstamp.query.query_sight import QuerySight
-from pointstamp.query.savepoints import check_kept, check_name, check_new
+from pointstamp.query.coordinator import total, total_kept
+from pointstamp.query.query_page import QuerySight
+from pointstamp.query.savepoints import check_kept, check_name, check_new, remove_unneeded
 from pointstamp.query.session import Session
 from pointstamp.query.supervisor import ENDED, Supervisor
 from pointstamp.query.telemetry import Telemetry
-from pointstamp.query.totals import total, total_kept
-from pointstamp.query.unneeded import remove_unneeded
-from pointstamp.running.messages import Counts
-from pointstamp.running.status import RowCounts, RunStatus, status_from
 from pointstamp.topology.ports import Location
 
 _ANSWER_SECONDS_MAX: Final = 30.0

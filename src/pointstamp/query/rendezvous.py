@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from pointstamp.mesh.door import Address
+from pointstamp.mesh.admission import Address
 
 SETTLE_SECONDS: Final = 10.0
 """How long no task may register or leave before fewer workers than wished for are enough."""

@@ -14,17 +14,14 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from pointstamp.connectors.source import Source
 from pointstamp.errors import FlowError, NotStored, RecoveryError, StorageError
-from pointstamp.journal.history import Committed, Entry, Savepoint, stored_shape
+from pointstamp.journal.flow_shape import check_shape
+from pointstamp.journal.history import Committed, Entry, PartSaved, Savepoint, Ticked, stored_shape
 from pointstamp.journal.journal import Journal
 from pointstamp.journal.ledger import Ledger
-from pointstamp.journal.parts import moved_part, read_part, stored_part
-from pointstamp.journal.saved_part import PartSaved
-from pointstamp.journal.shape import check_shape
-from pointstamp.query.mission import part_name
-from pointstamp.query.queryspec import QuerySpec
-from pointstamp.query.unneeded import remove_parts
-from pointstamp.sources.port import Source
+from pointstamp.journal.snapshot_parts import moved_part, read_part, stored_part
+from pointstamp.query.mission import QuerySpec, part_name, part_origin
 from pointstamp.storage.port import Storage
 
 _log = logging.getLogger("pointstamp.query")
@@ -133,3 +130,31 @@ def _moved(spec: QuerySpec, ledger: Ledger, commit: Committed, worker: int, part
         _log.warning("query '%s': %s", spec.plan.name, damage)
         return PartSaved(name, part.size_bytes, part.crc32)
     return stored_part(moved, sealed, spec.storage, len(part.content) and moved.size_bytes)
+
+
+# What a checkpoint no longer needs: parts of snapshots that no commit and no savepoint names.
+#
+# Invariant: what is removed was written by this generation or an older one, and is not about to be committed.
+# So a driver that was replaced and does not know it yet touches nothing of its successor.
+
+
+def remove_unneeded(
+    spec: QuerySpec, ledger: Ledger, generation: int, gone: list[Ticked] | None = None
+) -> None:
+    """Remove parts that are no longer needed, and the input of ticks that will never be read again."""
+    remove_parts(spec.storage, ledger, generation)
+    if gone and spec.forget is not None:
+        spec.forget(gone)
+
+
+def remove_parts(storage: Storage, ledger: Ledger, generation: int) -> None:
+    """Remove parts of snapshots that no commit names, except what this generation is about to commit."""
+    needed = ledger.names_needed()
+    committed = ledger.committed
+    for name in storage.list("snapshots/"):
+        if name in needed or (origin := part_origin(name)) is None:
+            continue
+        epoch, writer = origin
+        is_live = writer == generation and (committed is None or epoch > committed.epoch)
+        if writer <= generation and not is_live:
+            storage.delete(name)

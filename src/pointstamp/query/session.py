@@ -12,17 +12,9 @@ from contextlib import suppress
 from time import monotonic
 from typing import Final, TypeAlias
 
-from pointstamp.errors import BusyError, RecoveryError, SourceError, TransportError
-from pointstamp.flow.plan import NodeKind, Plan
-from pointstamp.journal.history import Committed
-from pointstamp.query.coordinator import Coordinator
-from pointstamp.query.crew import Crew, CrewError
-from pointstamp.query.event_time_words import WatermarkStream, nodes_above, streams_behind, streams_words
-from pointstamp.query.observing import Verification
-from pointstamp.query.timeline import Timeline
-from pointstamp.running.failing import error_of
-from pointstamp.running.lookout import CallsHeard
-from pointstamp.running.messages import (
+from pointstamp.connectors.source import Watch, complete_watch
+from pointstamp.driver.liveness import CallsHeard
+from pointstamp.driver.messages import (
     Ahead,
     AskCounts,
     AskLoad,
@@ -43,10 +35,18 @@ from pointstamp.running.messages import (
     Saved,
     Tick,
     TickRead,
+    error_of,
+    unfit,
 )
-from pointstamp.running.posting import unfit
-from pointstamp.sources.port import Watch, complete_watch
-from pointstamp.state.keeping import KeptRows
+from pointstamp.errors import BusyError, RecoveryError, SourceError, TransportError
+from pointstamp.flow.plan import NodeKind, Plan
+from pointstamp.journal.history import Committed
+from pointstamp.query.coordinator import Coordinator
+from pointstamp.query.crew import Crew, CrewError
+from pointstamp.query.observation import Verification
+from pointstamp.query.timeline import Timeline
+from pointstamp.query.watermark_report import WatermarkStream, nodes_above, streams_behind, streams_words
+from pointstamp.state.memory_budget import KeptRows
 from pointstamp.worker.lineage import LINEAGE, end_copy
 
 LEAVE_SECONDS_MAX: Final = 30.0

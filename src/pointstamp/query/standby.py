@@ -17,12 +17,22 @@ from math import inf
 from time import monotonic
 from typing import Final
 
+from pointstamp.driver.messages import (
+    DRIVER,
+    Failed,
+    Joined,
+    Leave,
+    SetOut,
+    TakeOver,
+    error_of,
+    order_in,
+    post,
+    report_in,
+    unfit,
+)
 from pointstamp.errors import PointstampError, TransportError
 from pointstamp.mesh.mesh import Mesh, Parcel
 from pointstamp.query.mission import Mission
-from pointstamp.running.failing import error_of
-from pointstamp.running.messages import Failed, Joined, Leave, SetOut, TakeOver
-from pointstamp.running.posting import DRIVER, order_in, post, report_in, unfit
 
 JOIN_SECONDS_MAX: Final = 10.0
 """How long members that stand by may take to join a generation; what they do for it takes no time."""

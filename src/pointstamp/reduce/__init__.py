@@ -1,5 +1,6 @@
 """Reductions by key: aggregates, their state and operators.
 
-``reductions`` are the operators; they keep their rows in ``groups``, which has one of ``states`` for each
-``aggregate`` and lets ``accumulators`` change it. ``columns`` brings a state to Arrow and back.
+``constructors`` are the public aggregates, ``aggregate`` values before they are bound to rows; ``binding``
+gives one its accumulator and type. ``reductions`` are the operators, with one of ``states`` for each
+aggregate, changed by ``accumulators``.
 """

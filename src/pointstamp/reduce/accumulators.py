@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as types
 
-from pointstamp.keyed.table import Slots
+from pointstamp.arrow.hash_table import Slots
 
 State: TypeAlias = dict[str, npt.NDArray[Any]]
 Integers: TypeAlias = npt.NDArray[np.int64]

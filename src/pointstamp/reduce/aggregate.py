@@ -1,7 +1,7 @@
 """Aggregates as plain values, before they are bound to rows.
 
 An aggregate looks at a column or at an expression, and with ``where`` only at the rows for which a condition
-holds (SQL's ``filter``). What users write, ``ps.sum("amount")`` and the like, is in ``asking``.
+holds (SQL's ``filter``). What users write, ``ps.sum("amount")`` and the like, is in ``constructors``.
 
 A custom aggregate is a function of the rows of a group, ``ps.aggregate(function, type)``, or, where groups
 are large and only grow, an object with the methods of ``Accumulator``. It works on whole arrays:
@@ -43,9 +43,9 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args
 import numpy as np  # noqa: F401 - the example above uses it
 import pyarrow as pa
 
+from pointstamp.arrow.hash_table import Slots
 from pointstamp.errors import FlowError
 from pointstamp.expressions.tree import Expression
-from pointstamp.keyed.table import Slots
 from pointstamp.reduce.accumulators import State
 from pointstamp.reduce.over import Windowed
 

@@ -1,6 +1,6 @@
 """What people look at: a flow as text and as a graph, a run while it works.
 
-``describe`` writes a plan as text, ``mermaid`` as a chart and ``page`` as an HTML page. ``live`` shows the
-status of a run, laid out by ``standing``, and ``query_display`` that of a query. ``trace_sight`` is a
-recorded run for a dashboard. None of them looks into a worker.
+``describe`` writes a plan as text with what it keeps, and ``mermaid`` draws it as a chart and an HTML page.
+``live`` shows the status of a run in a terminal and ``query_display`` that of a query. None of them
+looks into a worker.
 """

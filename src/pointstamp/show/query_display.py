@@ -26,9 +26,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from pointstamp.driver.status import KeptStatus, RunStatus
 from pointstamp.errors import PointstampError
 from pointstamp.query.query import Query
-from pointstamp.running.status import KeptStatus, RunStatus
 from pointstamp.show.live import DRAW_SECONDS, RATE_SECONDS, draws
 
 Facts: TypeAlias = Callable[[], Sequence[tuple[str, str]]]

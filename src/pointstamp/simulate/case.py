@@ -12,12 +12,12 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from pointstamp.arrow.schema import to_batches
 from pointstamp.errors import FlowError, UsageError
 from pointstamp.flow.plan import NodeKind, Plan
-from pointstamp.judge.plan_shape import has_own_times
-from pointstamp.rows.schema import to_batches
-from pointstamp.simulate.choices import parse_ranges, ranges_text
 from pointstamp.simulate.feed import FedItem, Items
+from pointstamp.simulate.network import parse_ranges, ranges_text
+from pointstamp.verify.plan_shape import has_own_times
 
 RowName: TypeAlias = tuple[str, int, int]
 """An input, the number of one of its items, which is the epoch, and a row of that."""

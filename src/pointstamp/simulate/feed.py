@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from pointstamp.arrow.epoch_column import by_epoch
 from pointstamp.flow.plan import NodeKind, Plan
-from pointstamp.rows.epochcolumn import by_epoch
-from pointstamp.simulate.choices import Choices
+from pointstamp.simulate.network import Choices
 from pointstamp.topology.domain import Time
 from pointstamp.worker.input import InputHandle
 

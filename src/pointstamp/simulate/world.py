@@ -19,9 +19,8 @@ import pyarrow as pa
 
 from pointstamp.flow.plan import Plan
 from pointstamp.progress.pointstamp import WorkerIndex
-from pointstamp.simulate.choices import Choices
 from pointstamp.simulate.feed import Items, Script, deal
-from pointstamp.simulate.network import SimulatedClock, SimulatedNetwork, SimulatedTransport
+from pointstamp.simulate.network import Choices, SimulatedClock, SimulatedNetwork, SimulatedTransport
 from pointstamp.topology.domain import Time
 from pointstamp.topology.graph import OperatorGraph
 from pointstamp.worker.events import Event

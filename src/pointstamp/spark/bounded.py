@@ -1,8 +1,8 @@
 """The workers of a bounded run on Spark: each reads its share of the inputs and writes files.
 
-The tasks register at the driver's rendezvous and meet as those of a query do (``forming``, ``crewtask``).
-Task i reads partition i, so all partitions have a worker. Results leave through files; each worker reports
-the files that it has written, and that it has finished, to the driver.
+The tasks register at the driver's rendezvous and meet as those of a query do (``worker_formation``,
+``crew_task``). Task i reads partition i, so all partitions have a worker. Results leave through files; each
+worker reports the files that it has written, and that it has finished, to the driver.
 
 ``run_alone`` is the same with one worker and without any connection: in one Spark task, or in the driver's
 process.
@@ -18,20 +18,14 @@ from typing import Final
 import pyarrow as pa
 from pyspark import TaskContext
 
-from pointstamp.errors import RecoveryError, SchemaError, TransportError
-from pointstamp.flow.plan import Plan
-from pointstamp.mesh.mesh import Mesh
-from pointstamp.mesh.transport import ZmqTransport
-from pointstamp.mesh.wire import Body, MessageCodec
-from pointstamp.progress.pointstamp import WorkerIndex
-from pointstamp.query.crew import CrewError
-from pointstamp.query.rendezvous import Placement, Roster, version_mismatch
-from pointstamp.rows.columns import binaries, integers
-from pointstamp.rows.schema import fit
-from pointstamp.running.board import Sign
-from pointstamp.running.failing import error_of, failure_in
-from pointstamp.running.local import LocalTransport
-from pointstamp.running.messages import (
+from pointstamp.arrow.arrays import binaries, integers
+from pointstamp.arrow.schema import fit
+from pointstamp.connectors.published.sink import ParquetSink
+from pointstamp.connectors.sink import Staged
+from pointstamp.driver.liveness import Sign
+from pointstamp.driver.local import LocalTransport
+from pointstamp.driver.messages import (
+    DRIVER,
     Failed,
     FileWritten,
     Finished,
@@ -40,14 +34,23 @@ from pointstamp.running.messages import (
     Report,
     decode_report,
     encode,
+    error_of,
+    failure_in,
+    post,
+    unfit,
 )
-from pointstamp.running.posting import DRIVER, post, unfit
-from pointstamp.running.serving import serve
-from pointstamp.sinks.port import Staged
+from pointstamp.driver.worker_loop import serve
+from pointstamp.errors import RecoveryError, SchemaError, TransportError
+from pointstamp.flow.plan import Plan
+from pointstamp.mesh.mesh import Mesh
+from pointstamp.mesh.transport import ZmqTransport
+from pointstamp.mesh.wire import Body, MessageCodec
+from pointstamp.progress.pointstamp import WorkerIndex
+from pointstamp.query.crew import CrewError
+from pointstamp.query.rendezvous import Placement, Roster, version_mismatch
 from pointstamp.spark.crew import SparkCrew
-from pointstamp.spark.meeting import versions
-from pointstamp.spark.output import EpochFiles
-from pointstamp.spark.packing import NO_INPUT, REFUSED, InputSpec, from_bytes
+from pointstamp.spark.rendezvous import versions
+from pointstamp.spark.row_packing import NO_INPUT, REFUSED, InputSpec, from_bytes
 from pointstamp.topology.domain import Time
 from pointstamp.worker.lineage import children_end_with_us
 from pointstamp.worker.ports import Message, Transport
@@ -90,6 +93,50 @@ class BoundedWork:
             for file in member.files.finish():
                 post(mesh, self.workers, FileWritten(file))
             post(mesh, self.workers, Finished())
+
+
+# The files that the workers of a bounded run write: Parquet, one per output, worker and group of epochs.
+#
+# They are staged (``sinks.files``): whole and durable when a worker reports them, with size and checksum, and
+# published by the driver's commit (``job``). Rows are brought to the types that Spark
+# has (``frames``).
+#
+# All epochs of a bounded run are published together, so epochs may share a file: a file costs a worker, the
+# commit and every reader some milliseconds, whatever is in it. A worker holds finished epochs back until they
+# make a file worth writing, at most ``FILE_BYTES`` of them and the epoch that goes beyond.
+
+FILE_BYTES: Final = 32 * 1024 * 1024
+"""Epochs wait for each other until their rows have so many bytes in memory."""
+
+
+class EpochFiles:
+    """Writes the finished epochs of one worker below a folder; ``schemas`` are those that Spark will read."""
+
+    def __init__(
+        self, path: str, run: str, worker: int, schemas: Mapping[str, pa.Schema], generation: int = 0
+    ) -> None:
+        self._writer = ParquetSink(path).for_query(run, schemas).writer(worker, generation=generation)
+        self._waiting: dict[str, dict[int, list[pa.RecordBatch]]] = {}
+        self._waiting_bytes = 0
+        self._written: list[Staged] = []
+
+    def write(self, output: str, epoch: int, batches: list[pa.RecordBatch]) -> None:
+        """Take all rows that this worker has of an epoch; they go into a file together with others."""
+        self._waiting.setdefault(output, {})[epoch] = batches
+        self._waiting_bytes += sum(batch.nbytes for batch in batches)
+        if self._waiting_bytes > FILE_BYTES:
+            self._stage()
+
+    def finish(self) -> list[Staged]:
+        """Write what still waits; return all files that were written."""
+        self._stage()
+        return self._written
+
+    def _stage(self) -> None:
+        for output, epochs in self._waiting.items():
+            self._written.extend(self._writer.stage(output, epochs))
+        self._waiting.clear()
+        self._waiting_bytes = 0
 
 
 class BoundedMember:

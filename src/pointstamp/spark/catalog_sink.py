@@ -23,11 +23,12 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pointstamp.errors import FlowError, RecoveryError
-from pointstamp.sinks.delta import DeltaSink
-from pointstamp.sinks.delta_log import table_folder
-from pointstamp.sinks.parquet import ParquetSink
-from pointstamp.sinks.port import (
+from pointstamp.arrangement.open_changes import is_changes
+from pointstamp.connectors.delta.log import table_folder
+from pointstamp.connectors.delta.sink import DeltaSink
+from pointstamp.connectors.published.reader import published_now, read_changes, read_table
+from pointstamp.connectors.published.sink import ParquetSink
+from pointstamp.connectors.sink import (
     Compactor,
     PublisherBase,
     Sink,
@@ -37,11 +38,9 @@ from pointstamp.sinks.port import (
     complete_publisher,
     complete_sink,
 )
-from pointstamp.sinks.reading import published_now, read_changes, read_table
-from pointstamp.storage.anywhere import storage_at
-from pointstamp.storage.places import absolute_place
+from pointstamp.errors import FlowError, RecoveryError
+from pointstamp.storage.anywhere import absolute_place, storage_at
 from pointstamp.storage.port import Storage
-from pointstamp.tables.kept.value import is_changes
 
 CatalogFormat: TypeAlias = Literal["delta", "parquet"]
 

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from pointstamp.connectors.source import Part, Position, SourceBase, Unit, Watch
 from pointstamp.errors import FlowError
 from pointstamp.journal.history import Entry, JournalSummary, Ticked, each_of
 from pointstamp.journal.journal import Journal
 from pointstamp.journal.ledger import Ledger
-from pointstamp.query.starting import known_query_id
+from pointstamp.query.start_checks import known_query_id
 from pointstamp.redaction import redact
-from pointstamp.sources.port import Part, Position, SourceBase, Unit, Watch
 from pointstamp.storage.anywhere import storage_at
 
 CHECKPOINT_TABLES: Final = {

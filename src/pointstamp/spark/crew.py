@@ -1,33 +1,32 @@
 """Workers of a query on Spark: the tasks of a job, which the driver speaks to through a mesh.
 
-How they are formed is in ``forming``. The workers of a generation end when one of them is lost. The driver
-learns that from Spark, whose job ends, or from the mesh, whichever is first; it tells the others to leave, so
-that their slots are free soon. Ending them cancels the job: Spark kills tasks that do not answer. With spare
-workers (``spare``), those are the next ones.
+How they are formed is in ``worker_formation``. The workers of a generation end when one of them is lost. The
+driver learns that from Spark, whose job ends, or from the mesh, whichever is first; it tells the others to
+leave, so that their slots are free soon. Ending them cancels the job: Spark kills tasks that do not answer.
+With spare workers (``spare``), those are the next ones.
 """
 
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from html import escape
 from time import sleep
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from pyspark.sql import SparkSession
 
+from pointstamp.driver.messages import Failed, Ready, Report
 from pointstamp.errors import PointstampError, RecoveryError, TransportError
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX
-from pointstamp.query.crew import CrewError
-from pointstamp.query.meshcrew import MeshCrew
+from pointstamp.query.crew import CrewError, MeshCrew
 from pointstamp.query.mission import Mission
 from pointstamp.query.rendezvous import SETTLE_SECONDS
 from pointstamp.query.standby import dismiss
-from pointstamp.running.messages import Failed, Ready, Report
-from pointstamp.spark.crewtask import QueryWork
+from pointstamp.spark.crew_task import QueryWork
 from pointstamp.spark.errand import inheritance
-from pointstamp.spark.forming import SLOTS_SECONDS_MAX, StartedTasks, Waiting, Wanted, start_workers
-from pointstamp.spark.sendable import check_sendable
-from pointstamp.spark.slots import SlotPlan, is_stopped, slots_now
-from pointstamp.spark.ui_link import UiLink, job_description
+from pointstamp.spark.failures import check_sendable
+from pointstamp.spark.slots import SlotPlan, is_connect, is_stopped, slots_now
+from pointstamp.spark.worker_formation import SLOTS_SECONDS_MAX, StartedTasks, Waiting, Wanted, start_workers
 
 # How long the orders to leave may take to get out, those that were not lost to follow them, and Spark to see
 # that their tasks have ended: then it keeps their processes, with all that they have loaded, for the next.
@@ -202,3 +201,63 @@ class SparkCrew(MeshCrew):
         # Spark knows a moment later what became of the task; where a crew stands by, that is not waited for.
         wait_seconds = 0.0 if self._has_spares else _WORDS_SECONDS
         return CrewError(str(self._job.cause(wait_seconds) or error))
+
+
+# A link from Spark's UI to the dashboard of a query.
+#
+# Spark shows the description of a job as text, with links in it only if they are relative to its own UI. So
+# the description of a query's job links to a path of Spark's UI, and that path sends the browser on to the
+# dashboard. Whoever may open Spark's UI may follow it: Spark's own filters and access lists are before it.
+# Where there is no UI, or no Java behind the session (Spark Connect), there is no link.
+
+_DEFAULT: Final = "createRedirectHandler$default$"
+"""What Scala calls the default of an argument, before its number."""
+
+
+class UiLink:
+    """The link of one query; it leads to the dashboard that was opened last."""
+
+    def __init__(self, spark: SparkSession, query_id: str) -> None:
+        self._spark = spark
+        self._handler: Any = None
+        self.path = f"/pointstamp/{query_id}"
+
+    def lead_to(self, address: str) -> str | None:
+        """Let the path lead to a dashboard; the path's whole address, or None where Spark has no UI."""
+        if is_connect(self._spark):
+            return None
+        context: Any = self._spark.sparkContext
+        try:
+            found = context._jsc.sc().ui()  # noqa: SLF001 - the one way to Spark's own objects
+            if found.isEmpty():
+                return None
+            ui, utils = found.get(), context._jvm.org.apache.spark.ui.JettyUtils  # noqa: SLF001
+            defaults = [getattr(utils, f"{_DEFAULT}{number}")() for number in (3, 4, 5, 6)]
+            handler = utils.createRedirectHandler(self.path, address, *defaults)
+            if self._handler is not None:
+                ui.detachHandler(self._handler)
+            ui.attachHandler(handler)
+            self._handler = handler
+            return f"{ui.webUrl()}{self.path}/"
+        except Exception:  # py4j's errors say only that another Spark names it otherwise
+            return None
+
+
+def job_description(flow: str, generation: int | None, link: UiLink | None) -> str:
+    """What Spark's UI says of the job of a crew; a spare one has no generation yet.
+
+    >>> job_description("a < b", 2, None)
+    "pointstamp: flow 'a &lt; b', generation 2"
+    """
+    which = "a spare crew" if generation is None else f"generation {generation}"
+    words = f"pointstamp: flow '{escape(flow, quote=False)}', {which}"
+    return words if link is None else f'{words}, <a href="{escape(link.path)}/">dashboard</a>'
+
+
+def run_description(flow: str, workers: int) -> str:
+    """What Spark's UI says of the job of a bounded run.
+
+    >>> run_description("a < b", 2)
+    "pointstamp: flow 'a &lt; b', 2 workers"
+    """
+    return f"pointstamp: flow '{escape(flow, quote=False)}', {workers} worker{'s' if workers > 1 else ''}"

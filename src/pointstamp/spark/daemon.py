@@ -18,7 +18,7 @@ def load() -> None:
     import pyspark.worker  # noqa: F401 - these are loaded only to be there
     from pyspark.sql.pandas import serializers  # noqa: F401
 
-    from pointstamp.spark import bounded, crewtask  # noqa: F401
+    from pointstamp.spark import bounded, crew_task  # noqa: F401
 
 
 if __name__ == "__main__":

@@ -23,10 +23,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from pointstamp.arrangement.open_changes import is_changes
+from pointstamp.connectors.published.reader import Published, published_now, read_changes, read_table
 from pointstamp.errors import FlowError
-from pointstamp.sinks.reading import Published, published_now, read_changes, read_table
 from pointstamp.spark.checkpoint_tables import CHECKPOINT_TABLES, checkpoint_rows
-from pointstamp.tables.kept.value import is_changes
 
 _OPTIONS: Final = ("path", "output", "asOf", "changes", "after", "show")
 _OUTPUTS: Final = pa.schema(

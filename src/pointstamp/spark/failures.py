@@ -8,8 +8,12 @@ that died. The rest is in the executors' logs, where Spark keeps it.
 import re
 from typing import Final
 
+from pyspark import cloudpickle
+
 from pointstamp import errors
+from pointstamp.driver.sendable import pack_with
 from pointstamp.errors import FlowError, PointstampError, TransportError
+from pointstamp.flow.plan import Plan
 
 _ENVIRONMENT: Final = (
     "Install the driver's environment on them, or ship it with spark.archives and set PYSPARK_PYTHON to the "
@@ -73,3 +77,15 @@ def _main_line(message: str) -> str:
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     line = traced[1].strip() if traced else next(iter(lines), "no reason given")
     return line if len(line) <= _LINE_CHARACTERS_MAX else line[:_LINE_CHARACTERS_MAX] + " ..."
+
+
+# Whether a flow can be sent to the executors, found out before Spark tries.
+#
+# Spark pickles what its tasks need. If that fails, its error names neither the function nor a remedy, below a
+# traceback that Spark prints. Here the same pickler tries it first, and the error names the operator that
+# cannot be sent. Everything is then pickled twice, which costs little beside starting a job.
+
+
+def check_sendable(plan: Plan, sent: object) -> None:
+    """FlowError if ``sent``, which holds the plan, cannot be pickled; it names the operator to blame."""
+    pack_with(cloudpickle.dumps, plan, sent)

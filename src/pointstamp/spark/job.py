@@ -1,10 +1,10 @@
 """A bounded run on Spark: DataFrames in, DataFrames out, workers in ordinary Spark tasks between.
 
-What Spark does better than a worker it does itself (``pushing``). Then the inputs are packed and shuffled to
-the workers (``packing``), the workers run the flow (``bounded``) and write files, and a commit publishes them
-(``manifest``). It returns DataFrames over exactly these files: they can be
-read again and again without running the job again. A mistake that can be known before Spark starts is
-reported here, in one sentence with the setting to change; later failures are put into words by ``failures``.
+What Spark does better than a worker it does itself (this module). Then the inputs are packed and shuffled to
+the workers (``row_packing``), the workers run the flow (``bounded``) and write files, and a commit publishes
+them (this module). It returns DataFrames over exactly these files: they can be read again and again without
+running the job again. A mistake that can be known before Spark starts is reported here, in one sentence with
+the setting to change; later failures are put into words by ``failures``.
 
 Nothing is published before all workers have finished, so a run is repeated: with fewer workers, if Spark has
 slots for fewer, and from its beginning, if a worker was lost (``spark.task.maxFailures`` times).
@@ -15,43 +15,44 @@ at the latest when this process ends.
 
 import logging
 import os
+import secrets
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
+from importlib import import_module
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
+from pointstamp.arrow.epoch_column import EPOCH_MAX, EpochColumn
+from pointstamp.connectors.published.chain import FOLDER, Chain
+from pointstamp.connectors.published.reader import published_now
+from pointstamp.connectors.published.sink import ParquetSink
+from pointstamp.connectors.sink import Staged
+from pointstamp.driver.feeder import EpochColumns
 from pointstamp.errors import FlowError, PointstampError, StorageError, TransportError
 from pointstamp.flow.plan import Plan
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX
-from pointstamp.pushing.steps import PushedPlan
+from pointstamp.pushdown.prefix import pushed
+from pointstamp.pushdown.steps import KeepRows, MakeColumns, Pushed, PushedPlan, Step, quoted
 from pointstamp.query.crew import CrewError
 from pointstamp.query.rendezvous import SETTLE_SECONDS
-from pointstamp.query.starting import check_epochs
-from pointstamp.running.feeding import EpochColumns
-from pointstamp.sinks.port import Staged
-from pointstamp.sinks.reading import published_now
+from pointstamp.query.start_checks import check_epochs
 from pointstamp.spark.bounded import REPORT, BoundedWork, TaskAlone, collect_files, files_in, run_alone
-from pointstamp.spark.crew import SparkCrew
+from pointstamp.spark.crew import SparkCrew, run_description
 from pointstamp.spark.errand import fetch
-from pointstamp.spark.failures import in_words
-from pointstamp.spark.forming import FewerSlots, Waiting, Wanted, start_workers
-from pointstamp.spark.frame_results import FrameResults
+from pointstamp.spark.failures import check_sendable, in_words
+from pointstamp.spark.frames import FrameResults, frames_over, spark_schema, use_this_python
 from pointstamp.spark.frames import chosen as chosen_columns
-from pointstamp.spark.frames import frames_over, use_this_python
-from pointstamp.spark.manifest import check_unpublished, discard, new_run_name, publish
-from pointstamp.spark.meeting import versions
-from pointstamp.spark.packing import NO_INPUT, PACKED, PACKED_DDL, InputSpec, input_specs, packer
-from pointstamp.spark.place import spark_address
-from pointstamp.spark.pushing import pushed_into, with_steps
-from pointstamp.spark.sendable import check_sendable
+from pointstamp.spark.locations import spark_address
+from pointstamp.spark.rendezvous import versions
+from pointstamp.spark.row_packing import NO_INPUT, PACKED, PACKED_DDL, InputSpec, input_specs, packer
 from pointstamp.spark.slots import (
     check_in_driver,
     is_connect,
@@ -61,8 +62,8 @@ from pointstamp.spark.slots import (
     slots_now,
     task_failures_max,
 )
-from pointstamp.spark.types import spark_schema
-from pointstamp.spark.ui_link import run_description
+from pointstamp.spark.worker_formation import FewerSlots, Waiting, Wanted, start_workers
+from pointstamp.storage.anywhere import storage_at
 
 _BUSY_SECONDS: Final = 1.0
 """How long tasks of a job that has just ended may take to leave their slots."""
@@ -349,3 +350,116 @@ def _packed(
         together = together.unionAll(frames[spec.name].mapInArrow(packer(spec, workers), PACKED_DDL))
     # In the order of epochs, so that a worker can finish one before it reads on.
     return together.repartitionById(workers, together["worker"]).sortWithinPartitions("epoch")
+
+
+# How a bounded run publishes: all its output as one commit, marked complete, written last and at once.
+#
+# Until the commit is there nothing is published; with it everything is. It is the first and only link of the
+# chain that unbounded runs write (``sinks.chain``), so a reader of one can read the other. A folder takes one
+# publication: a second run is refused. Each run has a name of its own, which is in the names of its files, so
+# that a worker that outlives its run writes nothing that is ever read.
+
+_NEWEST: Final = 1_000_000
+"""Above the generation of any file: attempts of a run count from 0."""
+
+
+def new_run_name(flow: str) -> str:
+    """A name that no other run has, and that says whose it is."""
+    return f"{flow} {secrets.token_hex(8)}"
+
+
+def check_unpublished(path: str) -> None:
+    """Refuse a folder that has been published into."""
+    if Chain(storage_at(path)).newest() is not None:
+        raise _taken(path)
+
+
+def publish(path: str, run: str, schemas: Mapping[str, pa.Schema], files: Sequence[Staged]) -> None:
+    """Check that all files are there as they were written, then commit."""
+    publisher = ParquetSink(path).for_query(run, schemas).publisher()
+    epochs_through = max((file.last_epoch for file in files), default=0)
+    try:
+        publisher.publish(0, epochs_through, files, is_complete=True)
+    except StorageError:
+        links = Chain(storage_at(path)).links()
+        if links and links[0].query != run:  # it was faster
+            raise _taken(path) from None
+        raise
+
+
+def discard(path: str, run: str, schemas: Mapping[str, pa.Schema]) -> None:
+    """Remove the files of a run that has failed, unless it was interrupted after its commit."""
+    ParquetSink(path).for_query(run, schemas).publisher().discard(generation=_NEWEST, keep=())
+
+
+def _taken(path: str) -> FlowError:
+    return FlowError(
+        f"'{path}' holds the output of another run ({FOLDER} is there), and a folder belongs to one run. "
+        "Give another path, or remove the folder first."
+    )
+
+
+# The steps of a flow that Spark does itself, before rows are packed: Catalyst plans them with the input.
+#
+# What may be pushed is decided from the plan alone (``pointstamp.pushdown``), and here from the DataFrame:
+# its types must be exactly those that are declared, because rows that would be cast are cast by the workers.
+# The epoch of each row goes with it through all steps. A row whose epoch is none is never left out by a
+# condition, so that it is refused as it always is.
+
+
+def pushed_into(plan: Plan, frames: Mapping[str, DataFrame], epochs: Mapping[str, EpochColumn]) -> PushedPlan:
+    """What of a plan can be pushed into these DataFrames."""
+    found = pushed(plan).inputs
+    return pushed(plan, {name for name in found if _fits(found[name], frames[name], epochs.get(name))})
+
+
+def with_steps(frame: DataFrame, steps: Pushed, epoch: EpochColumn | None) -> DataFrame:
+    """A DataFrame after these steps, with the column of epochs last where no step has made it."""
+    assert epoch is None or isinstance(epoch, str)
+    return reduce(lambda before, step: _with_step(before, step, epoch), steps.steps, frame)
+
+
+def _expression(frame: DataFrame, text: str) -> Column:
+    """An expression for a DataFrame: one of Connect takes a kind of its own, whatever else is there."""
+    is_connect = type(frame).__module__.startswith("pyspark.sql.connect")
+    made: Column = import_module(f"pyspark.sql{'.connect' if is_connect else ''}.functions").expr(text)
+    return made
+
+
+def _with_step(frame: DataFrame, step: Step, epoch: str | None) -> DataFrame:
+    if isinstance(step, KeepRows):
+        return frame.where(step.condition if epoch is None else f"{step.condition} OR {_is_none(epoch)}")
+    if isinstance(step, MakeColumns):
+        beside = [] if epoch is None or epoch in step.schema.names else [quoted(epoch)]
+        columns = [_expression(frame, text).alias(name) for name, text in step.columns]
+        return frame.select(*columns, *(_expression(frame, text) for text in beside))
+    keys = dict.fromkeys((*step.keys, *([] if epoch is None else [epoch])))
+    parts = [_expression(frame, text).alias(name) for name, text in step.parts]
+    return frame.groupBy(*map(quoted, keys)).agg(*parts)
+
+
+def _is_none(epoch: str) -> str:
+    """That what stands in a column of epochs is none."""
+    column = quoted(epoch)
+    return f"{column} IS NULL OR {column} < 0 OR {column} > {EPOCH_MAX}"
+
+
+def _fits(steps: Pushed, frame: DataFrame, epoch: EpochColumn | None) -> bool:
+    arrow = to_arrow_schema(frame.schema, timezone="UTC")
+    for field in steps.declared:
+        if arrow.field(field.name).type != field.type:
+            return False
+        words = frame.schema[field.name].dataType.simpleString()
+        if "collate" in words or "char(" in words:  # texts that are equal there need not be equal here
+            return False
+    return epoch is None or (isinstance(epoch, str) and all(_keeps(step, epoch) for step in steps.steps))
+
+
+def _keeps(step: Step, epoch: str) -> bool:
+    """Whether the column of epochs goes through a step: as it is, or beside columns with other names."""
+    if isinstance(step, KeepRows):
+        return True
+    made = dict(step.columns if isinstance(step, MakeColumns) else step.parts)
+    if made.get(epoch, "") == quoted(epoch):
+        return True
+    return epoch.lower() not in {name.lower() for name in made}

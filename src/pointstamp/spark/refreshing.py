@@ -26,17 +26,26 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
+from pointstamp.connectors.files.source import FolderSource, files
+from pointstamp.connectors.source import (
+    AllAtOnce,
+    Identity,
+    Part,
+    Position,
+    Source,
+    SourceBase,
+    Unit,
+    Watch,
+    identity_of_source,
+    moved_from_of,
+)
 from pointstamp.errors import FlowError
 from pointstamp.journal.history import Entry
 from pointstamp.journal.journal import Journal
 from pointstamp.journal.ledger import Ledger
-from pointstamp.query.starting import known_query_id
-from pointstamp.sources.files import FolderSource, files
-from pointstamp.sources.once import AllAtOnce
-from pointstamp.sources.port import Part, Position, Source, SourceBase, Unit, Watch
-from pointstamp.sources.provenance import Identity, identity_of_source, moved_from_of
+from pointstamp.query.start_checks import known_query_id
 from pointstamp.spark.checkpoint_tables import UnreadSource
-from pointstamp.spark.place import folder_name, spark_address
+from pointstamp.spark.locations import folder_name, spark_address
 from pointstamp.storage.anywhere import storage_at
 
 EMPTY: Final = "_pointstamp_end"

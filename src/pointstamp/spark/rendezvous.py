@@ -9,22 +9,27 @@ a TCP port of the driver's host.
 
 import logging
 import os
+import platform
 import selectors
+import shutil
 import socket
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib.metadata import version
 from time import monotonic
 from typing import Any, Final
 
 import msgspec
+import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from pointstamp.errors import TransportError
+from pointstamp.mesh.addresses import SOCKET_PATH_BYTES_MAX, endpoint_at
+from pointstamp.mesh.admission import Address
 from pointstamp.mesh.authenticated import AuthenticatedSocket, UnauthorizedError, new_secret
-from pointstamp.mesh.door import Address
 from pointstamp.mesh.mesh import Mesh
-from pointstamp.mesh.nearby import SOCKET_PATH_BYTES_MAX
-from pointstamp.mesh.places import endpoint_at
 from pointstamp.query.rendezvous import (
     Answer,
     Dismissed,
@@ -36,6 +41,8 @@ from pointstamp.query.rendezvous import (
     Roster,
     Sent,
 )
+from pointstamp.spark.slots import is_connect, is_local
+from pointstamp.version import __version__
 
 CONNECT_SECONDS_MAX: Final = 30.0
 """How long a task tries to reach the driver."""
@@ -298,3 +305,51 @@ def _connected(place: RendezvousPlace) -> socket.socket:
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     return stream
+
+
+# Where the workers of a job listen, and what must agree before they begin.
+#
+# In a local session all tasks are processes of the driver's host and user: they listen at unix sockets in a
+# private folder. Everywhere else they listen at ports of their hosts.
+
+MEETING_SECONDS_MAX: Final = 60.0
+
+_SOCKET_PREFIX: Final = "of-"
+_SOCKET_NAME_BYTES: Final = 16
+"""What a socket adds to the path of its folder, at most."""
+
+
+@contextmanager
+def meeting_folder(spark: SparkSession) -> Iterator[str | None]:
+    """A private folder for the sockets of one job; None if its tasks may be on several hosts."""
+    # Not where Spark starts failed tasks again (local[n, failures]), as on a cluster.
+    if is_connect(spark) or not is_local(spark) or "," in spark.conf.get("spark.master", ","):
+        yield None
+        return
+    folder = tempfile.mkdtemp(prefix="pointstamp-meeting-")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def versions() -> dict[str, str]:
+    """The versions that all workers must share."""
+    return {
+        "Python": ".".join(platform.python_version_tuple()[:2]),
+        "pyarrow": pa.__version__,
+        # Not by importing it, which takes long; many a flow never needs it.
+        "pandas": version("pandas"),
+        "pointstamp": __version__,
+    }
+
+
+def listens_at(folder: str | None, member: int | str, endpoint: str | Callable[[], str]) -> str:
+    """Where a member listens: at a unix socket in the private folder, or at a port of its host.
+
+    All members that use one folder are on one host and of one user, and no other user may open it: they
+    speak without keys. Where its path is too long for a socket, all of them use ports.
+    """
+    if folder is None or len(os.fsencode(folder)) + _SOCKET_NAME_BYTES > SOCKET_PATH_BYTES_MAX:
+        return endpoint if isinstance(endpoint, str) else endpoint_at(endpoint())
+    return f"ipc://{folder}/{_SOCKET_PREFIX}{member}"

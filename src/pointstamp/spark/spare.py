@@ -23,7 +23,7 @@ from pointstamp.query.crew import CrewError
 from pointstamp.query.mission import Mission
 from pointstamp.query.standby import dismiss, join, set_out, unbound
 from pointstamp.spark.crew import SparkLauncher
-from pointstamp.spark.forming import StartedTasks
+from pointstamp.spark.worker_formation import StartedTasks
 
 _PAUSE_SECONDS: Final = 1.0
 _PAUSE_SECONDS_MAX: Final = 60.0

@@ -14,17 +14,32 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from pointstamp.arrow.epoch_column import EpochColumn
+from pointstamp.connectors.sink import Sink
+from pointstamp.connectors.source import (
+    Identity,
+    Part,
+    Position,
+    Source,
+    SourceBase,
+    Unit,
+    Watch,
+    complete_source,
+    identity_of_source,
+    moved_from_of,
+)
+from pointstamp.driver.feeder import EpochColumns
 from pointstamp.errors import FlowError
 from pointstamp.flow.plan import Plan
+from pointstamp.journal.flow_shape import shape_of
 from pointstamp.journal.history import Ticked
-from pointstamp.journal.shape import shape_of
 from pointstamp.mesh.mesh import SILENCE_SECONDS_MAX
 from pointstamp.query.crew import InProcessLauncher, Launcher
-from pointstamp.query.observing import Judge
+from pointstamp.query.mission import QuerySpec
+from pointstamp.query.observation import Judge
 from pointstamp.query.policy import RestartPolicy, SnapshotPolicy
 from pointstamp.query.query import Companion, Query, begin_query
-from pointstamp.query.queryspec import QuerySpec
-from pointstamp.query.starting import (
+from pointstamp.query.start_checks import (
     check_epochs,
     check_resumable,
     check_sink,
@@ -35,22 +50,14 @@ from pointstamp.query.starting import (
     tick_seconds,
 )
 from pointstamp.query.supervisor import Supervisor
-from pointstamp.rows.epochcolumn import EpochColumn
-from pointstamp.running.feeding import EpochColumns
-from pointstamp.sinks.port import Sink
-from pointstamp.sources.port import Part, Position, Source, SourceBase, Unit, Watch, complete_source
-from pointstamp.sources.provenance import Identity, identity_of_source, moved_from_of
-from pointstamp.spark.crew import SparkLauncher
-from pointstamp.spark.frame_results import FrameResults
-from pointstamp.spark.frames import chosen, read, use_this_python
-from pointstamp.spark.inputlog import StreamLog, frame_identity, static_log
-from pointstamp.spark.packing import input_specs
-from pointstamp.spark.place import spark_address
-from pointstamp.spark.sendable import check_sendable
+from pointstamp.spark.crew import SparkLauncher, UiLink
+from pointstamp.spark.failures import check_sendable
+from pointstamp.spark.frames import FrameResults, chosen, read, spark_schema, use_this_python
+from pointstamp.spark.input_log import StreamLog, frame_identity, static_log
+from pointstamp.spark.locations import spark_address
+from pointstamp.spark.row_packing import input_specs
 from pointstamp.spark.slots import SlotPlan, check_in_driver, plan_slots
 from pointstamp.spark.spare import SpareKeeper
-from pointstamp.spark.types import spark_schema
-from pointstamp.spark.ui_link import UiLink
 from pointstamp.storage.anywhere import storage_at
 
 _RESCALES: Final = ("restart", "eager")

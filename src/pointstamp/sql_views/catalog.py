@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from pointstamp.dataflow.table import Table, values_beside
 from pointstamp.expressions.tree import Expression
-from pointstamp.sql_views.refusing import refused
+from pointstamp.sql_views.rejection import refused
 from pointstamp.sql_views.scope import Relation, Scope, relation_of
 
 

@@ -11,10 +11,10 @@ from pyarrow import types
 from sqlglot import exp
 
 from pointstamp.errors import FlowError
-from pointstamp.expressions.compiling import compile_expression
+from pointstamp.expressions.compiler import compile_expression
 from pointstamp.expressions.functions import coalesce
 from pointstamp.expressions.tree import Call, Expression, Literal, columns_of
-from pointstamp.expressions.typing import common_of_all
+from pointstamp.expressions.type_rules import common_of_all
 
 KeyPair = tuple[Expression, Expression]
 """A value of the left side and the value of the right side to which it must be equal."""

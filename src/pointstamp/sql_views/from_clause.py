@@ -10,21 +10,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+import pyarrow as pa
 from sqlglot import exp
 
-from pointstamp.expressions.tree import Expression, lit
-from pointstamp.flow.join_kind import How
+from pointstamp.errors import FlowError
+from pointstamp.expressions.compiler import compile_expression
+from pointstamp.expressions.tree import Choice, Expression, col, lit
+from pointstamp.expressions.type_rules import common_of_all
+from pointstamp.flow.plan import How
 from pointstamp.sql_views.catalog import Catalog
 from pointstamp.sql_views.conditions import SplitCondition, all_of, parts_of, split
-from pointstamp.sql_views.event_time import TimeCondition
-from pointstamp.sql_views.joins import JoinPool, Unjoined
-from pointstamp.sql_views.outer_joins import inner, joined, merged_names
+from pointstamp.sql_views.expression_translation import Translator
+from pointstamp.sql_views.joins import JoinPool, Unjoined, inner, joined, merged_names
+from pointstamp.sql_views.now_conditions import TimeCondition
+from pointstamp.sql_views.over_clause import AT_MOST, places_wanted
 from pointstamp.sql_views.parsing import COMMA
-from pointstamp.sql_views.ranking import AT_MOST, places_wanted
-from pointstamp.sql_views.refusing import placed, refused
-from pointstamp.sql_views.scope import Relation
-from pointstamp.sql_views.sources import source
-from pointstamp.sql_views.translating import Translator
+from pointstamp.sql_views.rejection import placed, refused
+from pointstamp.sql_views.scope import Relation, Scope, ScopeName, relation_of
 
 _KINDS: Final[dict[str, How]] = {"SEMI": "semi", "ANTI": "anti"}
 _SIDES: Final[dict[str, How]] = {"LEFT": "left", "RIGHT": "right", "FULL": "full"}
@@ -222,3 +224,140 @@ def _is_comma(join: exp.Join) -> bool:
 def _move(chain: JoinPool, whole: JoinPool) -> None:
     whole.waiting.extend(chain.waiting)
     whole.conditions.extend(chain.conditions)
+
+
+# One item of FROM as a relation: a table, a query in parentheses, or rows that stand in the text.
+
+_ONE_ROW = pa.record_batch({"": pa.array([0])})
+
+
+def source(node: exp.Expr, catalog: Catalog) -> Relation:
+    """A relation under its alias."""
+    if isinstance(node, exp.Table):
+        if isinstance(node.this, exp.Anonymous):
+            raise refused(node, f"the table function {node.this.name} is not supported")
+        alias = node.alias or node.name
+        made = catalog.relation(node)
+    elif isinstance(node, exp.Subquery):
+        alias = node.alias
+        made = catalog.compiler.query(node.this, catalog)
+    elif isinstance(node, exp.Values):
+        alias = node.alias
+        made = values(node, catalog)
+    else:
+        raise refused(node, "this cannot stand in FROM", "Write a table, or a query in parentheses.")
+    for pivot in node.args.get("pivots") or []:
+        made = pivoted(pivot, made, catalog)
+        alias = pivot.alias or alias
+    made = _with_columns_called(node, made)
+    return made.called(alias, catalog.unique(alias or "query"))
+
+
+def values(node: exp.Values, catalog: Catalog) -> Relation:
+    """Rows that stand in the text; columns are called col1, col2 and so on, as in Spark."""
+    translate = Translator(Scope((), pa.schema([])), catalog.parameters)
+    rows = [
+        [translate(each) for each in (row.expressions if isinstance(row, exp.Tuple) else [row])]
+        for row in node.expressions
+    ]
+    if any(len(row) != len(rows[0]) for row in rows):
+        raise refused(node, "all rows of VALUES must have the same number of values")
+    names = [f"col{n}" for n in range(1, len(rows[0]) + 1)]
+    made = [_column(node, [row[n] for row in rows]) for n in range(len(names))]
+    known = {name: column for name, column in zip(names, made, strict=True) if isinstance(column, pa.Array)}
+    batch = pa.RecordBatch.from_pydict({_ROW: pa.array(range(len(rows))), **known})
+    if len(known) == len(names):
+        return relation_of(catalog.rows(node, batch.drop_columns([_ROW])), is_single=len(rows) == 1)
+    wanted = {name: col(name) if name in known else column for name, column in zip(names, made, strict=True)}
+    table = catalog.rows(node, batch).select(**wanted).named("values in the time zone")
+    return relation_of(table, is_single=len(rows) == 1)
+
+
+_ROW: Final = "the number of the row"
+
+
+def _column(node: exp.Values, given: list[Expression]) -> pa.Array | Expression:
+    """The values of a column; an expression over the number of the row, if they depend on the time zone."""
+    kinds = []
+    for each in given:
+        try:
+            kinds.append(compile_expression(each, _ONE_ROW.schema, "VALUES").type)
+        except FlowError:
+            if str(each) != "null":
+                raise
+            kinds.append(pa.null())
+    with placed(node):
+        met = common_of_all(kinds, "VALUES")
+        if pa.types.is_null(met):
+            raise refused(
+                node, "a column of VALUES is always null, and has no type", "Cast it: cast(null as long)."
+            )
+        parts = [compile_expression(each.cast(met), _ONE_ROW.schema, "VALUES") for each in given]
+    if any(each.uses_zone for each in parts):
+        branches = ((col(_ROW) == number, each.cast(met)) for number, each in enumerate(given))
+        return Choice(tuple(branches))
+    return pa.concat_arrays([each(_ONE_ROW) for each in parts])
+
+
+def _with_columns_called(node: exp.Expr, made: Relation) -> Relation:
+    alias = node.args.get("alias")
+    columns = [] if alias is None else [each.name for each in alias.args.get("columns") or []]
+    if not columns:
+        return made
+    if len(columns) != len(made.names):
+        raise refused(
+            node, f"'{node.alias}' has {len(made.names)} columns, and {len(columns)} names are given"
+        )
+    names = tuple(
+        ScopeName(each.table, column, each.at) for each, column in zip(made.names, columns, strict=True)
+    )
+    return Relation(made.table, names, made.is_single)
+
+
+# PIVOT: one column for each value of another one, as aggregates of the rows that have it.
+#
+# Rows are grouped by the columns of which PIVOT does not speak, as in Spark. A value of which a group has no
+# row is null there, also of a count.
+
+
+def pivoted(node: exp.Pivot, relation: Relation, catalog: Catalog) -> Relation:
+    """A relation with columns for values."""
+    if node.args.get("unpivot"):
+        raise refused(node, "UNPIVOT is not supported", "Write a union all of selects.")
+    fields = node.args.get("fields") or []
+    if len(fields) != 1 or not isinstance(fields[0], exp.In) or not isinstance(fields[0].this, exp.Column):
+        raise refused(node, "PIVOT takes one column here", "Write pivot (sum(x) for y in (1, 2)).")
+    by, name = fields[0].this, catalog.unique("pivoted")
+    wanted = [each.unalias() for each in node.expressions]
+    used = {each.name.lower() for part in wanted for each in part.find_all(exp.Column)} | {by.name.lower()}
+    keys = [exp.column(each, quoted=True) for each in relation.columns if each.lower() not in used]
+    columns: list[exp.Expr] = [*keys]
+    for value in fields[0].expressions:
+        plain = value.this if isinstance(value, exp.PivotAlias) else value
+        label = str(value.args["alias"].name) if isinstance(value, exp.PivotAlias) else plain.name
+        for each in node.expressions:
+            said = label if len(wanted) == 1 else f"{label}_{each.alias or each.sql(dialect='spark').lower()}"
+            columns.append(exp.alias_(_of_value(each.unalias(), by, plain), said, quoted=True))
+    query = exp.Select(expressions=columns).from_(exp.to_table(f"`{name}`", dialect="spark"), copy=False)
+    if keys:
+        query.set("group", exp.Group(expressions=[each.copy() for each in keys]))
+    table = relation.table.select(*(col(each.at).alias(each.column) for each in relation.names)).named(
+        "pivot"
+    )
+    return catalog.compiler.query(query, catalog.with_table(name, table))
+
+
+def _of_value(aggregate: exp.Expr, by: exp.Column, value: exp.Expr) -> exp.Expr:
+    """An aggregate of the rows that have a value, or null where there are none."""
+
+    def has() -> exp.Where:
+        return exp.Where(this=exp.EQ(this=by.copy(), expression=value.copy()))
+
+    if not isinstance(aggregate, exp.Anonymous):
+        raise refused(aggregate, "PIVOT takes aggregates", "Write pivot (sum(x) for y in (1, 2)).")
+    made = exp.Filter(this=aggregate.copy(), expression=has())
+    if str(aggregate.this).lower() not in ("count", "count_if"):
+        return made
+    rows = exp.Filter(this=exp.Anonymous(this="count", expressions=[exp.Star()]), expression=has())
+    none = exp.EQ(this=rows, expression=exp.Literal.number(0))
+    return exp.Case(ifs=[exp.If(this=none, true=exp.Null())], default=made)

@@ -7,10 +7,18 @@ separates signatures with different numbers of arguments.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from decimal import Decimal
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from sqlglot import exp
 
 from pointstamp.expressions import functions as F  # noqa: N812 - as PySpark's users call it
 from pointstamp.expressions.tree import Call, Expression, lit, when
+from pointstamp.reduce.aggregate import Aggregate, AggregateKind
+from pointstamp.sql_views.literals import constant_int, constant_text
+from pointstamp.sql_views.now_conditions import is_now, refused_now
+from pointstamp.sql_views.rejection import placed, refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,3 +221,119 @@ CHANGING: Final = frozenset(
 
 GENERATORS: Final = frozenset(["explode", "explode_outer", "posexplode", "posexplode_outer"])
 """Functions that make several rows of one."""
+
+
+# The aggregates of SQL by their names in Spark, each for a value and the rows that take part.
+
+MakeAggregate: TypeAlias = Callable[[Expression, Expression | None], Aggregate]
+
+
+def _plain(kind: AggregateKind, value: Expression, where: Expression | None) -> Aggregate:
+    return Aggregate(kind, value, where=where)
+
+
+def _count_if(value: Expression, where: Expression | None) -> Aggregate:
+    return Aggregate("count", where=value if where is None else value & where)
+
+
+_KINDS: Final[dict[str, AggregateKind]] = {
+    "count": "count",
+    "sum": "sum",
+    "min": "min",
+    "max": "max",
+    "avg": "avg",
+    "mean": "avg",
+    "median": "median",
+    "variance": "var_samp",
+    "var_samp": "var_samp",
+    "var_pop": "var_pop",
+    "stddev": "stddev_samp",
+    "std": "stddev_samp",
+    "stddev_samp": "stddev_samp",
+    "stddev_pop": "stddev_pop",
+    "bool_and": "bool_and",
+    "every": "bool_and",
+    "bool_or": "bool_or",
+    "some": "bool_or",
+    "any": "bool_or",
+    "collect_list": "collect_list",
+    "array_agg": "collect_list",
+    "collect_set": "collect_set",
+}
+
+ONE_VALUE: Final[dict[str, MakeAggregate]] = {
+    **{name: partial(_plain, kind) for name, kind in _KINDS.items()},
+    "count_if": _count_if,
+}
+
+OF_DISTINCT: Final[dict[str, AggregateKind]] = {
+    name: kind
+    for name, kind in _KINDS.items()
+    if kind in ("sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop", "collect_list")
+}
+"""Aggregates that may be of distinct values, where copies make a difference."""
+
+BY_ANOTHER: Final[dict[str, AggregateKind]] = {"max_by": "max_by", "min_by": "min_by"}
+"""Aggregates of one value in the row in which another is extreme."""
+
+QUANTILES: Final = ("percentile", "percentile_cont")
+
+AGGREGATES: Final = frozenset([*ONE_VALUE, *BY_ANOTHER, *QUANTILES])
+
+
+# Calls of functions: the arguments of a function are matched with its signature.
+
+
+def called(node: exp.Anonymous, translate: Callable[[exp.Expr], Expression]) -> Expression:
+    """What a call of a function is; SqlError if there is no such function, or if its arguments do not fit."""
+    name = str(node.this).lower()
+    _check_known(node, name)
+    function = SCALARS[name]
+    given = list(node.expressions)
+    signatures = function.takes.split("|")
+    takes = next((each for each in signatures if len(each) == len(given)), signatures[0])
+    required, _, optional = takes.partition("?")
+    letters = required + optional
+    if letters.endswith("*"):
+        letters = letters[:-1] + letters[-2] * (len(given) - len(letters) + 1)
+        required = required.removesuffix("*")
+    if not len(required) <= len(given) <= len(letters):
+        wanted = f"{len(required)}" if len(required) == len(letters) else f"{len(required)} to {len(letters)}"
+        raise refused(node, f"{name} takes {wanted} arguments, and has {len(given)}")
+    made: list[Any] = []
+    for position, (letter, argument) in enumerate(zip(letters, given, strict=False), 1):
+        words = f"argument {position} of {name}"
+        if letter == "e":
+            made.append(translate(argument))
+        else:
+            made.append((constant_text if letter == "s" else constant_int)(argument, words))
+    with placed(node):
+        return function.make(*made)
+
+
+def constant_number(node: exp.Expr, words: str) -> float:
+    """A number that stands in the text."""
+    if isinstance(node, exp.Literal) and not node.is_string:
+        return float(Decimal(str(node.this)))
+    raise refused(node, f"{words} must be a number that stands in the text")
+
+
+def _check_known(node: exp.Anonymous, name: str) -> None:
+    if is_now(node):
+        raise refused_now(node)
+    if name in CHANGING:
+        raise refused(
+            node,
+            f"{name}() changes while nothing happens, so a view of it cannot be kept up to date",
+            "Use a column of the input that says it.",
+        )
+    if name in GENERATORS:
+        raise refused(
+            node,
+            f"{name} makes several rows of one, so it cannot stand inside of something",
+            "Write lateral view explode(...) t as x, or select explode(...) as x.",
+        )
+    if name in AGGREGATES:
+        raise refused(node, f"the aggregate {name} cannot stand here", "Filter groups with HAVING.")
+    if name not in SCALARS:
+        raise refused(node, f"there is no function '{name}' here", "The SQL reference lists them.")

@@ -13,12 +13,12 @@ import pyarrow as pa
 from pyarrow import types
 from sqlglot import exp
 
+from pointstamp.arrow.ddl import type_to_ddl
 from pointstamp.errors import FlowError
 from pointstamp.expressions.dates import parse_duration
-from pointstamp.expressions.reading import read_date, read_timestamp
 from pointstamp.expressions.tree import Expression, Literal, lit
-from pointstamp.rows.ddl import type_to_ddl
-from pointstamp.sql_views.refusing import placed, refused
+from pointstamp.expressions.value_text import read_date, read_timestamp
+from pointstamp.sql_views.rejection import placed, refused
 
 _DECIMAL_DIGITS_MAX: Final = 38
 _MONTHS: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}

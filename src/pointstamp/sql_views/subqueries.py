@@ -12,23 +12,29 @@ correlation). A single value that is an aggregate is then one for each key, and 
 is the aggregate of no rows.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from sqlglot import exp
 
-from pointstamp.errors import SqlError
+from pointstamp.dataflow.table import Table, consolidated
+from pointstamp.errors import FlowError, SqlError
+from pointstamp.expressions import functions as F  # noqa: N812 - as PySpark's users call it
 from pointstamp.expressions.functions import coalesce
 from pointstamp.expressions.tree import Expression, col, columns_of, lit, when
-from pointstamp.flow.join_kind import How
-from pointstamp.reduce.asking import count
-from pointstamp.sql_views.catalog import Catalog
-from pointstamp.sql_views.conditions import KeyPair, all_of
-from pointstamp.sql_views.finding import not_known
-from pointstamp.sql_views.outer_joins import crossed, joined
-from pointstamp.sql_views.refusing import placed, refused
-from pointstamp.sql_views.scope import Relation, Scope
-from pointstamp.sql_views.single_values import check_plain, single_value
-from pointstamp.sql_views.translating import Translator
+from pointstamp.flow.plan import How
+from pointstamp.reduce.aggregate import Aggregate
+from pointstamp.reduce.constructors import count
+from pointstamp.sql_views.catalog import Begun, Catalog
+from pointstamp.sql_views.conditions import KeyPair, all_of, null_safe_keys
+from pointstamp.sql_views.expression_translation import Translator
+from pointstamp.sql_views.group_by import aggregates_in, grouped
+from pointstamp.sql_views.joins import crossed, inner, joined
+from pointstamp.sql_views.rejection import place, placed, refused
+from pointstamp.sql_views.scope import Relation, Scope, replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,3 +266,217 @@ def _values_of(node: exp.In, catalog: Catalog, outer: Scope, translator: Transla
 def _check_count(node: exp.In, mine: list[Expression], theirs: list[Expression]) -> None:
     if len(mine) != len(theirs):
         raise refused(node, f"IN compares {len(mine)} values with {len(theirs)} columns of the subquery")
+
+
+# A subquery that is one value: ``price > (select avg(price) from ...)``.
+#
+# Where it is an aggregate without GROUP BY, it is one value whatever its table holds; where it could have two
+# rows, it is looked at as it runs (this module). Without a correlation it is a table
+# of one row beside all rows; with one it has a row for each key, and a row that has none gets the aggregate
+# of no rows: 0 for a count, else null. What is joined by more than equalities becomes one with a key before
+# (this module).
+
+
+def single_value(relation: Relation, node: exp.Subquery, catalog: Catalog) -> tuple[Relation, Expression]:
+    """A relation with the columns of a subquery's aggregates, and the value that it is."""
+    query = node.unnest()
+    if not isinstance(query, exp.Select):
+        return _only_value(relation, node, catalog.compiler.query(query, catalog), catalog)
+    if len(query.expressions) != 1:
+        raise refused(node, f"a subquery that stands for one value has {len(query.expressions)} columns")
+    begun = catalog.compiler.begin(query, catalog, relation.scope)
+    if begun.is_correlated:
+        return _by_key(relation, begun, node)
+    made = catalog.compiler.finish(begun)
+    if not _is_one_row(query):
+        return _only_value(relation, node, made, catalog)
+    made = made.called("", catalog.unique("value"))
+    return crossed(relation, made), col(made.names[0].at)
+
+
+def _only_value(
+    relation: Relation, node: exp.Expr, made: Relation, catalog: Catalog
+) -> tuple[Relation, Expression]:
+    """The value of the one row of a subquery, or null; how many rows it has is looked at as it runs."""
+    if len(made.names) != 1:
+        raise refused(node, f"a subquery that stands for one value has {len(made.names)} columns")
+    value = catalog.unique("value")
+    rows = f"{value} rows"
+    aggregates = {value: Aggregate("min", made.names[0].at), rows: Aggregate("count")}
+    one = made.table.agg(aggregates)
+    beside = crossed(relation, Relation(one, (), is_single=True))
+    return beside.with_table(checked(beside.table, rows, place(node))), col(value)
+
+
+def _by_key(relation: Relation, begun: Begun, node: exp.Expr) -> tuple[Relation, Expression]:
+    query = begun.node
+    check_plain(query, "a value", allows_aggregates=True)
+    begun = by_equalities(relation, begun)
+    wanted = query.expressions[0].unalias()
+    if not _is_one_row(query):
+        return _only_value_by_key(relation, begun, node, wanted)
+    translate = Translator(begun.relation.scope, begun.catalog.parameters)
+    prefix = begun.catalog.unique("value")
+    made = grouped(begun.relation, [theirs for _, theirs in begun.keys], [wanted], translate, prefix)
+    pairs = [(mine, key) for (mine, _), key in zip(begun.keys, made.keys, strict=True)]
+    beside = joined(relation, Relation(made.table, ()), pairs, "left", None)
+    answers = {
+        node: F.coalesce(answer, 0) if made.counts[node] else answer for node, answer in made.answers.items()
+    }
+    return beside, Translator(beside.scope, begun.catalog.parameters, answers)(wanted)
+
+
+def _only_value_by_key(
+    relation: Relation, begun: Begun, node: exp.Expr, wanted: exp.Expr
+) -> tuple[Relation, Expression]:
+    """The value of the one row of each key, or null."""
+    value = begun.catalog.unique("value")
+    rows, keys = f"{value} rows", [f"{value} {number}" for number in range(len(begun.keys))]
+    translate = Translator(begun.relation.scope, begun.catalog.parameters)
+    columns = [theirs.alias(name) for (_, theirs), name in zip(begun.keys, keys, strict=True)]
+    table = begun.relation.table.select(*columns, translate(wanted).alias(value)).named("values")
+    if begun.node.args.get("distinct") is not None:
+        table = table.distinct()
+    one = table.group_by(*keys).agg({f"{value} of": Aggregate("min", value), rows: Aggregate("count")})
+    pairs = [(mine, col(name)) for (mine, _), name in zip(begun.keys, keys, strict=True)]
+    beside = joined(relation, Relation(one, ()), pairs, "left", None)
+    return beside.with_table(checked(beside.table, rows, place(node))), col(f"{value} of")
+
+
+def _is_one_row(query: exp.Select) -> bool:
+    has_aggregate = any(True for each in query.expressions for _ in aggregates_in(each))
+    others = ("group", "having", "limit", "offset", "qualify", "laterals")
+    return has_aggregate and not any(query.args.get(each) for each in others)
+
+
+def check_plain(query: exp.Select, words: str, *, allows_aggregates: bool = False) -> None:
+    """Refuse what a subquery that speaks of the query around it cannot have."""
+    for part in ("group", "having", "limit", "offset", "qualify"):
+        if query.args.get(part):
+            raise refused(
+                query.args[part],
+                f"{part.upper()} in a subquery of {words} that speaks of the query around it "
+                "is not supported",
+                "Make it a view of its own, and join it.",
+            )
+    if not allows_aggregates and any(True for each in query.expressions for _ in aggregates_in(each)):
+        raise refused(
+            query,
+            f"an aggregate in a subquery of {words} that speaks of the query around it is not supported",
+            "Make it a view of its own, and join it.",
+        )
+
+
+# A subquery that is no aggregate and stands for one value: how many rows it has is looked at as it runs.
+#
+# One with more than one row is an error then, as in Spark; one without a row is null. What is looked at is
+# the change of a whole epoch, added up, so that what one row replaces and another in the same epoch are not
+# two.
+
+
+def checked(table: Table, count: str, place: str) -> Table:
+    """The same table, in which no row has a count above 1; FlowError, at run time, says where one has."""
+    whole = consolidated(table, "one row each")
+    return whole.map_batches(partial(_check, count, place)).named("at most one row")
+
+
+def _check(count: str, place: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+    most = pc.max(batch.column(batch.schema.names.index(count))).as_py()
+    if most is not None and most > 1:
+        raise FlowError(
+            f"{place}: a subquery that stands for one value has {most} rows. Write max(...) or another "
+            "aggregate, or a condition that leaves one."
+        )
+    return batch
+
+
+# A single value of a subquery that is joined by more than equalities, as one that is joined by these alone.
+#
+# What such a subquery gives depends on those columns of a row around it of which its conditions speak. So the
+# different values of these columns are joined with the subquery's rows, by the equalities that there are and
+# by the other conditions; what comes out belongs to the row around it by equal values, null being equal to
+# null. A change costs the pairs that it makes. At least one equality must be there: else all rows would meet
+# all.
+
+
+def by_equalities(relation: Relation, begun: Begun) -> Begun:
+    """A subquery whose rows belong to those of a relation by equal values alone."""
+    if not begun.pairs:
+        return begun
+    if not begun.keys:
+        raise refused(
+            begun.node,
+            "a value of a subquery needs an equality between a column of it and one of the query around it",
+            "Add one, such as u.id = t.id; where its conditions speak of the query around it alone, write "
+            "CASE WHEN ... THEN (the subquery without them) END.",
+        )
+    schema = relation.table.schema
+    asked = [each for each, _ in begun.keys] + begun.pairs
+    spoken_of = dict.fromkeys(name for each in asked for name in columns_of(each) if name in schema.names)
+    prefix = begun.catalog.unique("around")
+    names = {name: f"{prefix}.{name}" for name in spoken_of}
+    around = relation.table.select(*(col(name).alias(to) for name, to in names.items())).named("around")
+    keys = [(replaced(mine, names), theirs) for mine, theirs in begun.keys]
+    where = all_of(replaced(each, names) for each in begun.pairs)
+    pairs, _ = inner(Relation(around.distinct(), ()), begun.relation, keys, where)
+    never_null = {name for mine, _ in begun.keys for name in columns_of(mine)}
+    equal: list[KeyPair] = []
+    for name, to in names.items():
+        field = schema.field(name)
+        if name in never_null or not field.nullable:
+            equal.append((col(name), col(to)))
+            continue
+        keys = null_safe_keys(col(name), schema, col(to), pairs.table.schema)
+        if not keys:
+            raise refused(
+                begun.node,
+                f"a value of a subquery cannot be joined by a condition on a {field.type}",
+                "Join by an equality of it, or by another column.",
+            )
+        equal.extend(keys)
+    return replace(begun, relation=pairs, keys=equal, pairs=[])
+
+
+# Where subqueries stand in an expression, and which of them surely speak of their own tables alone.
+
+
+def subqueries_in(node: exp.Expr) -> Iterator[exp.Expr]:
+    """The subqueries of an expression, the outermost ones only."""
+    if _is_subquery(node):
+        yield node
+        return
+    for child in node.iter_expressions():
+        yield from subqueries_in(child)
+
+
+def not_known(node: exp.Expr, translator: Translator) -> Iterator[exp.Expr]:
+    """The subqueries of an expression, but for those in what rows are grouped by, which has a column."""
+    if not any(True for _ in subqueries_in(node)) or translator.knows(node):
+        return
+    if _is_subquery(node):
+        yield node
+        return
+    for child in node.iter_expressions():
+        yield from not_known(child, translator)
+
+
+def _is_subquery(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Exists | exp.Subquery | exp.All | exp.Any) or (
+        isinstance(node, exp.In) and node.args.get("query") is not None
+    )
+
+
+def is_plain_in(node: exp.Expr, catalog: Catalog) -> bool:
+    """Whether a condition is IN of a query that surely speaks of its own tables alone."""
+    query = node.args["query"].unnest() if isinstance(node, exp.In) and node.args.get("query") else None
+    if not isinstance(query, exp.Select) or query.args.get("with_") or query.find(exp.Lateral):
+        return False
+    if any(each is not query for each in query.find_all(exp.Query)):
+        return False
+    tables = list(query.find_all(exp.Table))
+    known = {name.lower() for each in tables for name in catalog.find(each).schema.names}
+    aliases = {each.alias_or_name.lower() for each in tables}
+    return all(
+        each.table.lower() in aliases if each.table else each.name.lower() in known
+        for each in query.find_all(exp.Column)
+    )

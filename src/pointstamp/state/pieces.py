@@ -27,11 +27,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pointstamp.arrow.key_index import KeyIndex
+from pointstamp.arrow.row_hashing import hash_columns, worker_of
 from pointstamp.errors import RecoveryError
-from pointstamp.keyed.index import KeyIndex
 from pointstamp.operators.context import Context
-from pointstamp.rows.hashing import hash_columns
-from pointstamp.rows.partition import worker_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,9 @@ from typing import Any, Final, Protocol, runtime_checkable
 import msgspec
 import pyarrow as pa
 
+from pointstamp.arrow.schema import as_schema
 from pointstamp.errors import FlowError, RecoveryError
-from pointstamp.rows.schema import as_schema
-from pointstamp.state.exactly import PLAIN, encodable, from_extension, is_exact
+from pointstamp.state.exact_encoding import PLAIN, encodable, from_extension, is_exact
 from pointstamp.state.pieces import Piece
 from pointstamp.state.pieces import owners as owners
 

@@ -7,9 +7,10 @@ whether it holds:
 
 - S3, Google Cloud Storage and Azure refuse in the store itself (a conditional put), if the fsspec package is
   new enough to ask for it. A store that only resembles S3 may ignore the condition, or honour it only
-  if there is no other writer at the same time; ``proving`` tries that before a query starts.
+  if there is no other writer at the same time; ``exclusivity`` tries that before a query starts.
 - HDFS refuses a rename to a name that is taken, through the package hdfs-native. pyarrow's file system
-  deletes what is there and renames again, so a store that is reached through it is refused by ``proving``.
+  deletes what is there and renames again, so a store that is reached through it is refused by
+  ``exclusivity``.
 - ``memory://`` is one process's, under a lock here; ``file://`` refuses to open, but a writer that is killed
   may leave half an object, which is why ``storage_at`` takes LocalStorage there.
 - For everything else there is a check and then a write: two drivers at the same instant are not told apart.
@@ -32,10 +33,11 @@ import fsspec
 from fsspec.registry import known_implementations
 
 from pointstamp.errors import StorageError
-from pointstamp.redaction import harmless, redact, redact_text
+from pointstamp.redaction import harmless, identity, redact, redact_text
 from pointstamp.storage.local import LocalStorage
-from pointstamp.storage.port import Content, Storage
-from pointstamp.storage.words import (
+from pointstamp.storage.port import (
+    Content,
+    Storage,
     already_stored,
     check_name,
     check_prefix,
@@ -289,3 +291,45 @@ def _open(address: str, options: dict[str, Any]) -> tuple[Any, str]:
             redact_text(str(failed("opened", "", redact(address), error)), address)
         ) from harmless(error, address)
     return files, str(root).rstrip("/")
+
+
+# Absolute addresses of folders and objects, as they may be recorded.
+#
+# A relative path means another folder in another working directory, and a process may change its own at any
+# time. So every place that a user gives is made absolute where it is given.
+
+_ADDRESS_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+_BUCKET_WITH_USER: Final = re.compile(r"(?:s3[an]?|gc?s|oss)://[^/]*@")
+"""Names of buckets contain no @, and their stores ask for no user in an address."""
+
+
+def absolute_place(path: str | os.PathLike[str]) -> str:
+    """Return an address that means the same in every working directory.
+
+    >>> absolute_place("s3://bucket/in/"), absolute_place("file:/in"), absolute_place("/data/../in")
+    ('s3://bucket/in/', 'file:/in', '/in')
+    """
+    place = os.fspath(path)
+    if _BUCKET_WITH_USER.match(place):
+        # The store would take it for a part of the name, and libraries quote that name in their errors.
+        raise StorageError(
+            f"the address '{redact(place)}' has a user before the name of its bucket, and a bucket has none. "
+            "Give credentials with storage_options=, or in the environment or configuration of the store."
+        )
+    return place if _ADDRESS.match(place) else os.path.abspath(place)
+
+
+def recorded_place(address: str) -> str:
+    """Return an address as it may be recorded: without credentials and options, and without a last slash.
+
+    >>> recorded_place("sftp://me:secret@host/in/"), recorded_place("abfss://box@store/in")
+    ('sftp://host/in', 'abfss://box@store/in')
+    """
+    if address.startswith("file:/"):
+        return os.path.abspath("/" + address.removeprefix("file:").lstrip("/"))
+    if _ADDRESS_SCHEME.match(address) is None:
+        return os.path.abspath(address)
+    place = identity(address.rstrip("/")).replace("://***@", "://", 1)
+    return place.partition("?")[0].rstrip("/")

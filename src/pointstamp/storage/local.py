@@ -22,8 +22,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from pointstamp.errors import StorageError
-from pointstamp.storage.port import Content
-from pointstamp.storage.words import already_stored, check_name, check_prefix, failed, nothing_stored
+from pointstamp.storage.port import Content, already_stored, check_name, check_prefix, failed, nothing_stored
 
 _NEW: Final = ".new"
 _NO_HARD_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)

@@ -8,8 +8,7 @@ import threading
 from typing import Final, NoReturn
 
 from pointstamp.errors import StorageError
-from pointstamp.storage.port import Content
-from pointstamp.storage.words import already_stored, check_name, check_prefix, joined, nothing_stored
+from pointstamp.storage.port import Content, already_stored, check_name, check_prefix, joined, nothing_stored
 
 
 class MemoryStorage:

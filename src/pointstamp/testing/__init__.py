@@ -1,8 +1,8 @@
 """The testing kit: contracts for sinks and sources of your own, a source that follows a script, assertions.
 
 ``sink_claims`` and ``source_claims`` are what every sink and every source promises, as functions that raise
-AssertionError with a message (``comparing``); ``steps`` lets a process die before any of its steps.
-``script`` sends, pauses, ends and aborts as it is told, and ``published`` compares what was published. None
+AssertionError with a message; ``steps`` lets a process die before any of its steps. ``script`` is a source
+that sends, pauses, ends and aborts by a list of commands, and ``published`` compares what was published. None
 of it needs pytest.
 """
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
-from pointstamp.sinks.reading import read_changes, read_table
+from pointstamp.connectors.published.reader import read_changes, read_table
 
 RowLike: TypeAlias = Mapping[str, Any]
 

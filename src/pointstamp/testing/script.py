@@ -17,8 +17,8 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from pointstamp.rows.schema import fit
-from pointstamp.sources.port import Part, Position, SourceBase, Unit, WatchBase
+from pointstamp.arrow.schema import fit
+from pointstamp.connectors.source import Part, Position, SourceBase, Unit, WatchBase
 
 Group: TypeAlias = pa.RecordBatch | Sequence[Mapping[str, Any]]
 

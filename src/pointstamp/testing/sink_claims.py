@@ -20,10 +20,9 @@ from typing import Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from pointstamp.connectors.sink import Sink, Staged, begin_output, complete_publisher, prepared
 from pointstamp.errors import StorageError
-from pointstamp.sinks.port import Sink, Staged, begin_output, complete_publisher, prepared
-from pointstamp.testing.comparing import same
-from pointstamp.testing.steps import Died, Steps
+from pointstamp.testing.steps import Died, Steps, same
 
 _OTHER: Final = "_other names"
 SINK_SCHEMAS: Final[Mapping[str, pa.Schema]] = {

@@ -22,10 +22,9 @@ from typing import Final, Protocol, TypeAlias
 import msgspec
 import pyarrow as pa
 
-from pointstamp.rows.undeclared import with_extra
-from pointstamp.sources.dealing import deal, shared
-from pointstamp.sources.port import Position, Source, Unit, Watch
-from pointstamp.testing.comparing import same
+from pointstamp.arrow.schema import with_extra
+from pointstamp.connectors.source import Position, Source, Unit, Watch, deal, shared
+from pointstamp.testing.steps import same
 
 ARRIVALS_MAX: Final = 8
 """So many units arrive at most; a static source has all of them from the start."""

@@ -94,3 +94,12 @@ class SteppingStorage:
         """See ``create``."""
         self.steps.take()
         self.inner.delete(name)
+
+
+# What claims are made of: a comparison that says what is wrong, with or without pytest.
+
+
+def same(found: object, wanted: object, what: str) -> None:
+    """AssertionError unless both are equal."""
+    if found != wanted:
+        raise AssertionError(f"{what}: expected {wanted}, found {found}")

@@ -5,12 +5,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from pointstamp.arrow.epoch_column import LATE_PORT
+from pointstamp.arrow.schema import to_batches
 from pointstamp.errors import FlowError
 from pointstamp.operators.capability import Capability, hold, move_on
-from pointstamp.operators.event_time import SILENT, SILENT_PORT
+from pointstamp.operators.watermark import SILENT, SILENT_PORT
 from pointstamp.progress.pointstamp import Change
-from pointstamp.rows.late import LATE_PORT
-from pointstamp.rows.schema import to_batches
 from pointstamp.topology.domain import EPOCHS, Time
 from pointstamp.worker.instance import Instance
 

@@ -23,8 +23,8 @@ and to keep something longer is not a step. The driver of the worker makes sure 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from pointstamp.flow.pact import StayHere
-from pointstamp.operators.endpoints import Collect
+from pointstamp.flow.plan import StayHere
+from pointstamp.operators.stateless import Collect
 from pointstamp.order.frontier import MutableAntichain
 from pointstamp.progress.pointstamp import Change
 from pointstamp.progress.tracker import Tracker

@@ -13,20 +13,18 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from pointstamp.arrow.row_hashing import partition, split
 from pointstamp.errors import FlowError, RecoveryError
 from pointstamp.expressions.zones import UTC, enter_time_zone, leave_time_zone
-from pointstamp.flow.pact import ExchangeBy, ExchangeByFunction, StayHere
-from pointstamp.flow.plan import NodeKind, Plan
-from pointstamp.operators.endpoints import Collect, Deliver
+from pointstamp.flow.plan import ExchangeBy, ExchangeByFunction, NodeKind, Plan, StayHere
 from pointstamp.operators.portstate import OutputState
+from pointstamp.operators.stateless import Collect, Deliver
 from pointstamp.progress.accumulating import Parts
 from pointstamp.progress.broadcast import ProgressBatch
 from pointstamp.progress.choosing import broadcast_tree
 from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.progress.view import ProgressView
-from pointstamp.rows.partition import partition, split
-from pointstamp.state.keeping import KeptRows, KeyRows, kept_by, largest_keys_by
-from pointstamp.state.memory import MemoryBudget, within
+from pointstamp.state.memory_budget import KeptRows, KeyRows, MemoryBudget, kept_by, largest_keys_by, within
 from pointstamp.topology.domain import Time
 from pointstamp.topology.graph import OperatorGraph
 from pointstamp.topology.ports import Location, OperatorIndex, SourcePort
@@ -50,8 +48,7 @@ from pointstamp.worker.events import (
 from pointstamp.worker.input import InputHandle
 from pointstamp.worker.instance import Instance
 from pointstamp.worker.ports import Chooser, DataMessage, EventLog, Message, Transport
-from pointstamp.worker.routes import Route, routes_of
-from pointstamp.worker.sharding import workers_by
+from pointstamp.worker.routes import Route, routes_of, workers_by
 from pointstamp.worker.snapshots import (
     OnSnapshot,
     Restored,

@@ -1,8 +1,5 @@
-"""Building blocks for graph operators in arrays: slots, ids, edge indexes.
+"""Arrays that graph algorithms share: vertices as slots, edges and links as sorted runs.
 
-``vertices`` gives ids that are whole numbers their ``slots``, by which all arrays are indexed, with
-``hashed_ids`` where they lie far apart, and ``ids`` does so for ids of any type. ``edge_index`` has edges by
-one of their ends, in ``edge_runs``; ``ends`` says whom edges name, and ``collapse`` finds the components of a
-small dense graph. ``numbering`` gives numbers to ids of other types, once, and ``ordering`` does so in the
-order of ids (``ordered_ids``). ``columns`` are what comes and is sent.
+``vertices`` maps ids to ``slots``, the indexes of all arrays; ``numbering`` assigns integers to ids of other
+types. ``edges`` are edges by one end and ``links`` edges with weights by source.
 """

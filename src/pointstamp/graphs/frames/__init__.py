@@ -1,12 +1,11 @@
-"""The GraphFrames API for graphs of DataFrames; imported on demand, since it needs PySpark.
+"""GraphFrames' names for these algorithms, over Spark DataFrames.
 
-``graphframe`` has the class, which runs flows by ``running``, gives results the ``columns_of`` GraphFrames,
-has ``ranks_of`` a graph by ``ranking``, and leaves joins and groups to Spark: ``parts``, made of
-``along_edges``. ``pregel`` has the builder of programs for vertices.
+``graphframe`` has the methods and columns of a GraphFrame and runs each algorithm as a flow; ``triplets`` are
+degrees, messages and subgraphs that Spark computes alone; ``pregel`` is the builder of vertex programs.
 """
 
-from pointstamp.graphs.frames.along_edges import AggregateMessages
 from pointstamp.graphs.frames.graphframe import GraphFrame
 from pointstamp.graphs.frames.pregel import Pregel
+from pointstamp.graphs.frames.triplets import AggregateMessages
 
 __all__ = ["AggregateMessages", "GraphFrame", "Pregel"]

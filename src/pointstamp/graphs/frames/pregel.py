@@ -20,11 +20,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
 from pointstamp.errors import FlowError
-from pointstamp.graphs.frames.along_edges import triplets_of
+from pointstamp.graphs.frames.triplets import triplets_of
 from pointstamp.graphs.graph import DST, ID, SRC
 
 if TYPE_CHECKING:
-    from pointstamp.graphs.frames.parts import PartsOfGraph
+    from pointstamp.graphs.frames.triplets import PartsOfGraph
 
 _MESSAGE: Final = "_pregel_msg_"
 

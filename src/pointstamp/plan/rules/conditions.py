@@ -8,7 +8,7 @@ from pyarrow import types
 
 from pointstamp.errors import PointstampError
 from pointstamp.expressions import functions
-from pointstamp.expressions.compiling import compile_expression
+from pointstamp.expressions.compiler import compile_expression
 from pointstamp.expressions.tree import (
     Call,
     CastTo,

@@ -17,11 +17,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from pointstamp.arrangement.ordering import Ordered, ordering
 from pointstamp.expressions.tree import Call, Column, Expression, Literal
 from pointstamp.plan.logical import Filter, LogicalOperator, TopK, WindowFunctions
 from pointstamp.plan.rules.conditions import all_of, conjuncts
 from pointstamp.plan.rules.rewriting import Readers, Roots, rewrite_once
-from pointstamp.tables.kept.ordering import Ordered, ordering
 
 _MIRRORED: Final = {"greater": "less", "greater_equal": "less_equal", "equal": "equal"}
 

@@ -15,7 +15,7 @@ of the right side that are not join keys; a join that others read, which need al
 from dataclasses import replace
 
 from pointstamp.expressions.tree import Expression, columns_of
-from pointstamp.flow.join_kind import How
+from pointstamp.flow.plan import How
 from pointstamp.plan.logical import Distinct, Filter, Join, LogicalOperator, Project
 from pointstamp.plan.properties import right_names
 from pointstamp.plan.rules.conditions import rejects_nulls

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from pointstamp.arrangement.ordering import ordering
 from pointstamp.errors import PointstampError
 from pointstamp.expressions.tree import Expression, Named, col
 from pointstamp.plan import logical
@@ -28,7 +29,6 @@ from pointstamp.plan.rules.conditions import expression_key, renamed
 from pointstamp.plan.rules.fold_constants import is_table
 from pointstamp.plan.rules.rewriting import Readers, Roots
 from pointstamp.reduce.aggregate import Aggregate as Aggregated
-from pointstamp.tables.kept.ordering import ordering
 
 Names: TypeAlias = Mapping[str, str]
 """The columns of an operator as they were called, and as they are called now."""

@@ -14,10 +14,10 @@ first.
 
 from dataclasses import replace
 
+from pointstamp.arrangement.ordering import ordering
 from pointstamp.plan.logical import Join, LogicalOperator, TopK
 from pointstamp.plan.properties import Found, properties_of
 from pointstamp.plan.rules.rewriting import Readers, Roots, rewrite_once
-from pointstamp.tables.kept.ordering import ordering
 
 
 def push_top(roots: Roots) -> list[LogicalOperator]:

@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from pointstamp.expressions.tree import Expression, col
+from pointstamp.incremental.window_functions import OrderFunction
 from pointstamp.plan.logical import Iterate, LogicalOperator, Project, Recursive, Values, Variable, walk
 from pointstamp.plan.rules.conditions import expression_key
 from pointstamp.plan.signatures import ANNOTATIONS
 from pointstamp.reduce.aggregate import Aggregate as Aggregated
-from pointstamp.tables.in_order import OrderFunction
 
 Roots: TypeAlias = Sequence[LogicalOperator]
 Rule: TypeAlias = Callable[[Roots], list[LogicalOperator]]

@@ -11,18 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar
 
+from pointstamp.driver.messages import Order, Ready, Report
 from pointstamp.progress.pointstamp import WorkerIndex
-from pointstamp.query.beginning import Beginning
 from pointstamp.query.crew import CrewError
 from pointstamp.query.member import Member
 from pointstamp.query.mission import Mission
-from pointstamp.query.scribe import Job
+from pointstamp.query.recovery import Beginning
 from pointstamp.query.session import Session
-from pointstamp.running.messages import Order, Ready, Report
-from pointstamp.simulate.choices import Choices
+from pointstamp.query.snapshot_writer import Job
 from pointstamp.simulate.crash.events import Happened
 from pointstamp.simulate.crash.feed import SimulatedWatch
-from pointstamp.simulate.network import SimulatedClock, SimulatedNetwork, SimulatedTransport
+from pointstamp.simulate.network import Choices, SimulatedClock, SimulatedNetwork, SimulatedTransport
 from pointstamp.worker.events import Event
 
 T = TypeVar("T")

@@ -1,9 +1,9 @@
 """Simulated durable state, and the failures around each operation on it.
 
-Kept: what the ports promise (``pointstamp.storage.port``, ``pointstamp.sinks.port``), and no more. An
+Kept: what the ports promise (``pointstamp.storage.port``, ``pointstamp.connectors.sink``), and no more. An
 operation may fail, or be done without an answer; its caller may die before it, in the middle of it or after
 it. What was not acknowledged may be undone when the power fails. The storage is
-``pointstamp.simulate.crash.storage``; the sink is here.
+``pointstamp.simulate.crash.durability``; the sink is here.
 
 The sink enforces its contract: a commit that comes again has the same content as before, numbers have no
 gaps, and every piece that is published was staged and not discarded. Each row is stored under its output and
@@ -12,13 +12,15 @@ epoch as often as it was published, so a row that is published twice shows.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 import pyarrow as pa
 
-from pointstamp.errors import InternalError, StorageError
-from pointstamp.sinks.port import Epochs, PublisherBase, SinkBase, Staged, WriterBase
+from pointstamp.connectors.sink import Epochs, PublisherBase, SinkBase, Staged, WriterBase
+from pointstamp.errors import AlreadyStored, InternalError, StorageError
+from pointstamp.storage.memory import MemoryStorage
+from pointstamp.storage.port import Content, joined
 from pointstamp.topology.domain import Time
 
 T = TypeVar("T")
@@ -250,3 +252,128 @@ class SimulatedWriter(WriterBase):
         """Keep rows, unseen."""
         self._number += 1
         return self._sink.stage(f"{self._where}-{self._number}", self._generation, output, epochs)
+
+
+# Simulated storage with the write steps of ``LocalStorage``.
+#
+# What is acknowledged is durable. What is not may be whole, absent, or begun:
+#
+# - a writer that is killed before its object has its name leaves nothing under it: what it had written, up to
+#   any byte, is a new file with a name of its own, which is neither listed nor read;
+# - one that is killed after that, or that gets no answer, leaves it whole, but perhaps not yet on the disk:
+#   it is visible to all, and if the power fails before the folder goes to the disk, it is gone; AlreadyStored
+#   and ``sync`` make it sure;
+# - a deletion is never made durable: where the power fails, what was deleted may be there again.
+#
+# All of it is within the promises of ``pointstamp.storage.port``. Not here: objects that lie torn under their
+# names, which no storage may show (a damaged disk may, see ``damage``); ``writes_in_place`` is a storage that
+# breaks the promise, so that tests can check that it is noticed.
+
+
+class SimulatedStorage:
+    """Objects in memory, with the failures of the world."""
+
+    address: Final = "a simulated storage"
+    is_exclusive: Final = True
+    writes_in_place: bool = False
+    is_synced: bool = True
+    """Whether what is acknowledged is on the disk; a storage for which it is not breaks its promise."""
+
+    def __init__(self, durability: Durability) -> None:
+        self._durability = durability
+        self._objects = MemoryStorage()
+        self._unsure: dict[str, bytes | None] = {}
+        """What is there instead, perhaps, when the power has failed: an object as it was, or nothing."""
+        self.begun = 0
+        """How many new files were left by killed writers."""
+
+    def create(self, name: str, content: Content) -> None:
+        """Store a new object; AlreadyStored where there is one."""
+        self._store("create", name, joined(content), self._objects.create)
+
+    def write(self, name: str, content: Content) -> None:
+        """Store an object, in place of one that may be there."""
+        self._store("write", name, joined(content), self._objects.write)
+
+    def sync(self, name: str) -> None:
+        """Make a visible object durable; NotStored if it does not exist."""
+
+        def settle() -> None:
+            self._objects.sync(name)
+            self._sync(name)
+
+        self._durability.around(f"sync '{name}'", settle)
+
+    def read(self, name: str) -> bytes:
+        """Return the content of an object; NotStored if it does not exist."""
+        return self._durability.around(f"read '{name}'", lambda: self._objects.read(name))
+
+    def size(self, name: str) -> int | None:
+        """The size of an object in bytes; None where there is none."""
+        return self._durability.around(f"size of '{name}'", lambda: self._objects.size(name))
+
+    def list(self, prefix: str = "") -> list[str]:
+        """The names that begin with a prefix, sorted."""
+        return self._durability.around(f"list '{prefix}'", lambda: self._objects.list(prefix))
+
+    def delete(self, name: str) -> None:
+        """Remove an object; nothing happens where there is none. It may come back."""
+
+        def remove() -> None:
+            if self._objects.size(name) is not None:
+                self._unsure.setdefault(name, self._objects.read(name))
+                self._objects.delete(name)
+
+        self._durability.around(f"delete '{name}'", remove)
+
+    def damage(self, name: str) -> None:
+        """Cut an object in half, as a disk might; nothing happens where there is none."""
+        if self._objects.size(name) is not None:
+            whole = self._objects.read(name)
+            self._objects.write(name, whole[: len(whole) // 2])
+
+    def lose_power(self) -> int:
+        """Objects that were not on the disk may go back to what they were; return how many do."""
+        changed = 0
+        for name, before in sorted(self._unsure.items()):
+            if not self._durability.draw(2):
+                continue
+            changed += 1
+            if before is None:
+                self._objects.delete(name)
+            else:
+                self._objects.write(name, before)
+        self._unsure.clear()
+        return changed
+
+    def _store(self, what: str, name: str, content: bytes, store: Callable[[str, bytes], None]) -> None:
+        def seen() -> None:
+            """Whole under its name, and in the memory of the machine alone."""
+            before = self._objects.read(name) if self._objects.size(name) is not None else None
+            try:
+                store(name, content)
+            except AlreadyStored:
+                self._sync(name)  # what is said to be there is on the disk
+                raise
+            self._unsure.setdefault(name, before)
+
+        def done() -> None:
+            seen()
+            if self.is_synced:
+                self._sync(name)
+
+        def killed() -> None:
+            cut = self._durability.draw(len(content) + 1)
+            self.begun += 1
+            if self.writes_in_place and cut:
+                store(name, content[:cut])
+
+        self._durability.around(f"{what} '{name}'", done, killed=killed, unsure=seen)
+
+    def _sync(self, name: str) -> None:
+        """The folder goes to the disk: all objects in it are sure. Deletions stay unsure, as they may."""
+        folder = name.rpartition("/")[0]
+        for each in list(self._unsure):
+            is_there = self._objects.size(each) is not None
+            if each == name or (is_there and each.rpartition("/")[0] == folder):
+                del self._unsure[each]

@@ -6,7 +6,7 @@ Each world is judged three times, and each judge finds what the others cannot:
   ticks; the sink sees to it that nothing is published twice or changed. It sees rows, so it finds state that
   was not saved, and input that was lost or read twice.
 - *conformance*: the events of each generation by themselves, under the rules of progress tracking, of
-  snapshots and of commits (``judging``). It finds progress that a recovery has broken, and snapshots that are
+  snapshots and of commits (this module). It finds progress that a recovery has broken, and snapshots that are
   taken too early, also where no crash shows it.
 - *explained*: all generations together (``explaining``). It finds what was lost or doubled
   between two generations, and snapshots that have seen too much, also where no row shows it.
@@ -16,24 +16,31 @@ Where another query began with a savepoint, it is judged in the same way, for wh
 A world without crashes goes the same way: then hold-back and snapshots alone must change nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Final
 
-from pointstamp.errors import FlowError
+from pointstamp.errors import FlowError, RecoveryError
 from pointstamp.flow.plan import Plan
-from pointstamp.judge.conformance import Status
-from pointstamp.judge.plan_shape import has_own_times
+from pointstamp.journal.history import Entry, Savepoint
+from pointstamp.journal.journal import Journal
+from pointstamp.journal.ledger import Ledger
 from pointstamp.simulate.case import Case
+from pointstamp.simulate.crash.events import EpochCommitted, GenerationBegan, Happened
 from pointstamp.simulate.crash.explaining import Explained, explain_run
-from pointstamp.simulate.crash.judging import judge_generations
-from pointstamp.simulate.crash.savepoints import run_with_successor
-from pointstamp.simulate.crash.setting import CrashRun
+from pointstamp.simulate.crash.setting import CrashRun, KeptChoices
 from pointstamp.simulate.crash.trace import CrashHeader, CrashTrace
 from pointstamp.simulate.crash.world import CrashWorld
 from pointstamp.simulate.feed import Items
-from pointstamp.simulate.outputs import Outputs
-from pointstamp.simulate.seeds import FindingKind, Outcome, Simulator
+from pointstamp.simulate.seeds import FindingKind, Outcome, Outputs, Simulator
 from pointstamp.simulate.world import STEPS_MAX, Ended, World
+from pointstamp.verify.abstract_state import AbstractState, BrokenError, broken
+from pointstamp.verify.conformance import ModelRules, Status, Verdict
+from pointstamp.verify.plan_shape import has_own_times
+from pointstamp.verify.shape import Walker
+from pointstamp.verify.snapshot_rules import CommitRules, SnapshotRules
+from pointstamp.worker.events import Event, SnapshotTaken
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,3 +182,148 @@ def _undeclared(run: CrashRun) -> str:
     """Which operators have kept something that no snapshot holds."""
     is_restored = run.crashes or run.since >= 0
     return "".join(f"\n{words}" for words in run.undeclared) if is_restored else ""
+
+
+# Verify progress, snapshots and commits of a world with crashes.
+#
+# The events of each generation are judged by themselves: a restored generation begins with the counts of the
+# protocol, and its first changes bring what was saved. With them go the rules of snapshots
+# (``pointstamp.verify.snapshot_rules``), the same that judge a running query: what an operator has left when
+# it is saved, what it has seen, and that an epoch is committed when all workers have saved it.
+#
+# Generations live beside each other for a while, so they are judged in the order in which things happened.
+# Only commits concern all of them: they are numbered in the journal, and later ones are of later epochs. When
+# a commit was noted says nothing of that: a driver may sleep between a commit and its note.
+
+
+class GenerationJudge:
+    """Judges one generation; BrokenError where a rule is broken."""
+
+    def __init__(self, walker: Walker, operators: Sequence[int], began: GenerationBegan) -> None:
+        state = AbstractState(walker, began.workers)
+        self._models = ModelRules(state)
+        self._snapshots = SnapshotRules(state, operators, began.restored)
+        self._commits = CommitRules()
+        self._commits.begin(began.workers, operators, began.restored, -1)
+        self._rules = self._snapshots.before(self._models.of)
+        self.events = 0
+        """How many events of workers were judged, and found right."""
+
+    def take(self, event: Event) -> None:
+        """Judge the next event of any worker."""
+        for rule in self._rules[type(event)]:
+            rule(event)
+        if isinstance(event, SnapshotTaken):
+            self._commits.came(event)
+        self.events += 1
+
+    def committed(self, epoch: int) -> None:
+        """Judge a commit."""
+        self._commits.committed(epoch, self._snapshots)
+
+    def end(self, *, at_rest: bool) -> None:
+        """Check the final state: counts must balance, and at rest everything must be complete."""
+        self._models.check_end(at_rest=at_rest)
+        if at_rest:
+            self._commits.end(self._snapshots)
+
+
+def judge_generations(
+    walker: Walker, operators: Sequence[int], happened: Sequence[Happened], *, is_complete: bool
+) -> Verdict:
+    """Judge all generations of a world; ``operators`` are those that take snapshots.
+
+    ``is_complete`` says that the newest generation came to its end, so that everything must be complete.
+    """
+    judges: dict[int, GenerationJudge] = {}
+    commits: list[EpochCommitted] = []
+    generation, number = -1, None
+    try:
+        for generation, event in happened:
+            if isinstance(event, GenerationBegan):
+                judges[generation] = GenerationJudge(walker, operators, event)
+            elif isinstance(event, EpochCommitted):
+                number = judges[generation].events
+                judges[generation].committed(event.epoch)
+                commits.append(event)
+            elif isinstance(event, Event):
+                number = judges[generation].events
+                judges[generation].take(event)
+        number = None
+        _check_order(commits)
+        newest = max(judges, default=-1)
+        for generation, judge in judges.items():
+            judge.end(at_rest=is_complete and generation == newest)
+    except BrokenError as error:
+        return Verdict(Status.INVALID, error.property, f"in generation {generation}: {error}", number)
+    except Exception as error:
+        reason = f"the judge failed: {type(error).__name__}: {error}"
+        return Verdict(Status.UNKNOWN, reason=reason, event=number)
+    return Verdict(Status.VALID)
+
+
+def _check_order(commits: Sequence[EpochCommitted]) -> None:
+    """Later commits, by their numbers in the journal, are of later epochs."""
+    last_number, last_epoch = -1.0, -inf
+    for number, epoch in sorted((commit.number, commit.epoch) for commit in commits):
+        if number == last_number or epoch <= last_epoch:
+            broken(
+                "CommitsInOrder",
+                f"commit {number} is of epoch {epoch}, and commit {last_number:g} of epoch {last_epoch:g}",
+            )
+        last_number, last_epoch = number, epoch
+
+
+# Start a simulated query from a savepoint of another one.
+#
+# By then the first query has continued for long, has forgotten old snapshots and removed what it needs no
+# more; every savepoint that was answered must still be there. The second query has a storage and a sink of
+# its own, crashes of its own, and the same sources. It must publish what the first would have published after
+# that epoch, had it taken the same ticks: the first one's up to the savepoint, and then its own.
+
+_CRASHES: Final = (0, 1, 2)
+
+
+def run_with_successor(world: CrashWorld, *, steps_max: int) -> CrashRun:
+    """Let a world happen, and then what begins with one of its savepoints, if there are any."""
+    run = world.run()
+    answered = world.user.savepoints
+    if run.ended is not Ended.COMPLETE or not answered:
+        return run
+    names = sorted(answered)
+    name = names[world.further.choose(len(names))]
+    try:
+        savepoint = _found(world, name)
+    except RecoveryError as error:
+        run.ended, run.error, run.reason = Ended.FAILED, error, str(error)
+        return run
+    successor = type(world)(
+        world.spec.plan,
+        world.feed.inputs,
+        workers=world.spec.workers,
+        crashes=_CRASHES[world.further.choose(len(_CRASHES))],
+        seed=0,
+        steps_max=steps_max,
+        begins_with=KeptChoices(world, name),
+    )
+    known = dict.fromkeys(world.feed.columns, savepoint.open_from)
+    successor.user.said, successor.user.asked = dict(known), dict(known)
+    run.successor = after = successor.run()
+    after.since = savepoint.commits[-1].epoch
+    before = {number: tick for number, tick in run.ticks.items() if number <= savepoint.last_tick}
+    after.fed = world.feed.items_of([tick for _, tick in sorted({**before, **after.ticks}.items())])
+    run.choices = after.choices
+    return run
+
+
+def _found(world: CrashWorld, name: str) -> Savepoint:
+    """The savepoint as the journal has it; it must not be older than the answer said."""
+    world.durability.stand_aside()
+    journal: Journal[Entry] = Journal.open(world.storage, Entry, query=world.spec.query_id)
+    savepoints = Ledger(journal, world.spec.sources).savepoints
+    epoch = world.user.savepoints[name]
+    for savepoint in savepoints:
+        if savepoint.name == name and savepoint.commits[-1].epoch >= epoch:
+            return savepoint
+    there = ", ".join(f"'{each.name}' of epoch {each.commits[-1].epoch}" for each in savepoints) or "none"
+    raise RecoveryError(f"savepoint '{name}' was taken at epoch {epoch}, but the journal has {there}.")

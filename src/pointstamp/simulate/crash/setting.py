@@ -1,34 +1,52 @@
 """The setting of a simulated query: the query, its surroundings, and a log.
 
 Everything is decided by one seed: the choices, what the world is like
-(``pointstamp.simulate.crash.makeup``) and what it has (``features``), its input, storage and sink. A world
+(``pointstamp.simulate.crash.setting``) and what it has (``features``), its input, storage and sink. A world
 that begins with a savepoint of another takes over the other's input, and continues with its choices, so that
-both are one case. Nothing happens here: drivers are ``drivers``, and what goes wrong is ``crashes``.
+both are one case. Nothing happens here: drivers are ``world``, and what goes wrong is ``crashes``.
+
+Optional features of simulated worlds, each present in some of them.
+
+Rows may carry their epochs in a column; savepoints may be taken, and another query begin with one of them;
+the end of all inputs may be the end of time; the power may fail; fewer snapshots may be kept. All of it is
+drawn from further choices of the same seed, which are independent of the first ones, so that a world that has
+none of it is what it was before there was any. Their numbers begin where those of the first never come, so
+that both are shrunk alike and fit on the same command line.
+
+    >>> plain = further_choices(seed=7, kept=frozenset())
+    >>> [plain.choose(10) for _ in range(3)]
+    [0, 0, 0]
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from functools import partial
+from typing import Final, NamedTuple, TypeAlias
 
 from pointstamp.errors import InternalError
 from pointstamp.flow.plan import NodeKind, Plan
 from pointstamp.journal.history import Committed, Ticked
 from pointstamp.journal.ledger import TICKS_GATHERED_MAX, Ledger
-from pointstamp.journal.parts import INLINE_BYTES_MAX
+from pointstamp.journal.snapshot_parts import INLINE_BYTES_MAX
 from pointstamp.query.member import Member
-from pointstamp.query.queryspec import QuerySpec, SavepointPlace
-from pointstamp.simulate.choices import Choices
+from pointstamp.query.mission import QuerySpec, SavepointPlace
+from pointstamp.query.policy import SnapshotPolicy
+from pointstamp.query.session import Session
 from pointstamp.simulate.crash.crew import Life, MakeMember
-from pointstamp.simulate.crash.durability import Durability, SimulatedSink
-from pointstamp.simulate.crash.events import EpochCommitted, Happened, TickTaken, WorldEvent
-from pointstamp.simulate.crash.features import NOTHING_FURTHER, Features, further_choices
-from pointstamp.simulate.crash.feed import Feed
-from pointstamp.simulate.crash.makeup import Makeup
-from pointstamp.simulate.crash.storage import SimulatedStorage
-from pointstamp.simulate.crash.user import User
+from pointstamp.simulate.crash.durability import Durability, SimulatedSink, SimulatedStorage
+from pointstamp.simulate.crash.events import (
+    EpochCommitted,
+    Happened,
+    SavepointTaken,
+    TickTaken,
+    UserSaid,
+    WorldEvent,
+)
+from pointstamp.simulate.crash.feed import Feed, SimulatedSource
 from pointstamp.simulate.feed import Items
-from pointstamp.simulate.network import SimulatedClock
-from pointstamp.simulate.world import STEPS_MAX, WorldRun
+from pointstamp.simulate.network import Choices, SimulatedClock
+from pointstamp.simulate.world import DELAYS_MAX, PACES, SILENT_ACTIVATIONS, STEPS_MAX, WorldRun, one_of
 
 _LANES_MAX: Final = 3
 
@@ -71,6 +89,44 @@ class KeptChoices(NamedTuple):
     def place(self) -> SavepointPlace:
         """The address of the storage."""
         return SavepointPlace(self.of.storage, self.name, self.of.spec.query_id)
+
+
+FIRST_NUMBER: Final = 10_000_000
+_OTHER_SEEDS: Final = 2**40
+_POWER_ONE_IN: Final = (0, 2, 6)
+_CHAINS_KEPT: Final = (2, 1)
+_SAVEPOINTS_ONE_IN: Final = (0, 0, 20, 100)
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """The enabled features; ``*_one_in`` is their frequency, 0 for never."""
+
+    has_columns: bool = False
+    savepoints_one_in: int = 0
+    closes: bool = False
+    power_one_in: int = 0
+    chains_kept: int = 2
+
+    @classmethod
+    def of(cls, further: Choices) -> "Features":
+        """As the choices say."""
+        choose = further.choose
+        return cls(
+            has_columns=choose(3) == 2,
+            savepoints_one_in=_SAVEPOINTS_ONE_IN[choose(len(_SAVEPOINTS_ONE_IN))],
+            closes=choose(3) == 2,
+            power_one_in=_POWER_ONE_IN[choose(len(_POWER_ONE_IN))],
+            chains_kept=_CHAINS_KEPT[choose(len(_CHAINS_KEPT))],
+        )
+
+
+NOTHING_FURTHER: Final = Features()
+
+
+def further_choices(seed: int, kept: frozenset[int] | None = None) -> Choices:
+    """The further choices of the world of a seed."""
+    return Choices(seed + _OTHER_SEEDS, kept, first=FIRST_NUMBER)
 
 
 class Setting:
@@ -192,3 +248,148 @@ class Setting:
                 self.note(generation, TickTaken(tick.number, {n: len(u) for n, u in tick.units.items()}))
             elif known != tick:
                 raise InternalError(f"tick {tick.number} was {known} and is {tick}.")
+
+
+# The constant properties of a simulated world: speeds, rates, snapshot intervals.
+#
+# The first of the options of each choice is the plain one. The order of the choices is part of what a seed
+# means: changing it changes every world.
+
+_SNAPSHOT_EPOCHS: Final = (1, 1, 2, 3)
+_CHAINS_MAX: Final = (256, 1, 2, 4)
+_CRASHES_ONE_IN: Final = (40, 10, 25, 120, 400)
+_SUMMARIES_ONE_IN: Final = (0, 4, 15)
+_SCRIBE_PACES: Final = (1, 3, 12)
+_EPOCHS_IN_FLIGHT: Final = (64, 2, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Makeup:
+    """Paces are in ticks of the world's clock; ``*_one_in`` is how often something happens, 0 for never."""
+
+    paces: list[int]
+    delays_max: list[list[int]]
+    control_delay_max: int
+    silent_activations_max: int
+    crashes_one_in: int
+    summaries_one_in: int
+    scribe_pace: int
+    snapshots: SnapshotPolicy
+    epochs_max: int
+
+    @classmethod
+    def of(cls, choices: Choices, workers: int) -> "Makeup":
+        """As the choices say, made in this order."""
+        return cls(
+            paces=[one_of(choices, PACES) for _ in range(workers)],
+            delays_max=[[one_of(choices, DELAYS_MAX) for _ in range(workers)] for _ in range(workers)],
+            control_delay_max=one_of(choices, DELAYS_MAX),
+            silent_activations_max=one_of(choices, SILENT_ACTIVATIONS),
+            crashes_one_in=one_of(choices, _CRASHES_ONE_IN),
+            summaries_one_in=one_of(choices, _SUMMARIES_ONE_IN),
+            scribe_pace=one_of(choices, _SCRIBE_PACES),
+            snapshots=SnapshotPolicy(
+                one_of(choices, _SNAPSHOT_EPOCHS), chain_max=one_of(choices, _CHAINS_MAX)
+            ),
+            epochs_max=one_of(choices, _EPOCHS_IN_FLIGHT),
+        )
+
+
+# The simulated user: promises about inputs, and savepoints.
+#
+# A user calls a query, which listens between two rounds of its driver, and is answered or not. A user knows
+# of an input what was put there, not what the driver has found of it. What was answered holds, whatever
+# crashes afterwards; what was not may be done or not, and is asked for again. Of the world a user knows the
+# inputs, what is published, and the generation that listens, if one does; nothing of drivers and how they
+# die.
+
+Note: TypeAlias = Callable[[int, WorldEvent], None]
+"""Takes down what has happened, in which generation."""
+
+_NAMES: Final = ("monday", "tuesday")
+_SAVEPOINTS_MAX: Final = 6
+
+
+class User:
+    """The requests of the user and their answers."""
+
+    def __init__(
+        self,
+        feed: Feed,
+        sink: SimulatedSink,
+        choices: Choices,
+        note: Note,
+        newest: Callable[[], Life | None],
+    ) -> None:
+        self.asked: dict[str, int] = {}
+        """Before which epoch each input with a column was said to be complete, heard or not."""
+        self.said: dict[str, int] = {}
+        """The same, as far as it was answered."""
+        self.savepoints: dict[str, int] = {}
+        """The epochs of the savepoints that were answered."""
+        self._savepoints_asked = 0
+        self._feed = feed
+        self._sink = sink
+        self._choices = choices
+        self._note = note
+        self._newest = newest
+
+    def unsaid(self) -> list[SimulatedSource]:
+        """Return the inputs with promises left to make."""
+        return [
+            source
+            for name, source in self._feed.sources.items()
+            if source.complete_after is not None
+            and self.said.get(name, 0) < source.complete_after[source.found]
+        ]
+
+    def say(self, source: SimulatedSource) -> None:
+        """Say how far an input is complete by now, or a little less; nothing where no driver listens."""
+        life = self._listening()
+        if life is None or source.complete_after is None:
+            return
+        before, most = self.asked.get(source.name, 0), source.complete_after[source.found]
+        epoch = most - self._choices.choose(most - before + 1)
+        self.asked[source.name] = epoch
+
+        def call(session: Session) -> None:
+            # At the end of all inputs everything is complete, and less is not believed.
+            if epoch >= session.coordinator.ledger.open_from:
+                session.advance(source.name, epoch)
+            self.said[source.name] = epoch
+            self._note(life.generation, UserSaid(source.name, epoch))
+
+        life.calls.append(call)
+
+    def is_answered(self) -> bool:
+        """Whether all promises are made, and all complete epochs are published.
+
+        An input that has come to its end holds nothing back.
+        """
+        if self.unsaid():
+            return False
+        unfinished = [each for each in self._feed.sources.values() if each.found < len(each.units)]
+        complete = [self.said.get(each.name, 0) for each in unfinished if each.complete_after is not None]
+        complete += [each.passed_after[each.found] for each in unfinished if each.passed_after is not None]
+        through = self._sink.published_through()
+        return min(complete, default=0) <= (-1 if through is None else through) + 1
+
+    def take_savepoint(self) -> None:
+        """Ask for a savepoint under one of a few names; nothing where no driver listens."""
+        life = self._listening()
+        if life is None or self._savepoints_asked >= _SAVEPOINTS_MAX:
+            return
+        self._savepoints_asked += 1
+        name = _NAMES[self._choices.choose(len(_NAMES))]
+        answer: Future[int] = Future()
+        answer.add_done_callback(partial(self._saved, life, name))
+        life.calls.append(lambda session: session.save_soon(name, answer))
+
+    def _saved(self, life: Life, name: str, answer: "Future[int]") -> None:
+        if answer.exception() is None:
+            self.savepoints[name] = answer.result()
+            self._note(life.generation, SavepointTaken(name, answer.result()))
+
+    def _listening(self) -> Life | None:
+        life = self._newest()
+        return None if life is None or not life.driver_is_alive or life.is_asleep else life

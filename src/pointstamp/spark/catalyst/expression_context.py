@@ -4,20 +4,20 @@ Handlers of classes of Catalyst (``scalar_operators``, ``scalar_functions``, ``n
 it with a node. A class without a handler is rejected with its name.
 
 Catalyst has inserted all casts before, so types are found, and never guessed. Arithmetic and casts carry
-their evaluation mode (ANSI, LEGACY or TRY), which ``omissions`` has read from the plan.
+their evaluation mode (ANSI, LEGACY or TRY), which ``rules`` has read from the plan.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Final, TypeAlias
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Self, TypeAlias
 
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, PointstampError
-from pointstamp.expressions.compiling import compile_expression
+from pointstamp.expressions.compiler import compile_expression
 from pointstamp.expressions.tree import Column, Expression, Lambda, Literal, columns_of
-from pointstamp.spark.catalyst.session import SessionSettings
-from pointstamp.spark.catalyst.trees import TreeNode
-from pointstamp.spark.catalyst.types import arrow_type
+from pointstamp.spark.catalyst.python_batches import UTC_CONVERSIONS, Conversions
+from pointstamp.spark.catalyst.trees import TreeNode, arrow_type
 
 Handler: TypeAlias = "Callable[[ExpressionContext, TreeNode], Expression]"
 
@@ -47,6 +47,48 @@ _CHANGING: Final = {
     "UnixTimestampNow": "unix_timestamp()",
 }
 """Classes that have another value each time they are evaluated, by their names in SQL."""
+
+
+# The settings of a Spark session that the meaning of an expression depends on.
+
+_OTHER_CONVERSIONS: Final = (
+    "spark.sql.legacy.execution.pythonUDF.pandas.conversion.enabled",
+    "spark.sql.execution.pythonUDF.pandas.intToDecimalCoercionEnabled",
+    "spark.sql.execution.pythonUDF.pandas.preferIntExtensionDtype",
+)
+"""Settings with which Spark converts values for Python functions in another way."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """Settings that are read when a view is defined, and are kept with it."""
+
+    time_zone: str = "UTC"
+    ansi: bool = True
+    case_sensitive: bool = False
+    conversions: Conversions = UTC_CONVERSIONS
+    """How the arguments and the results of Python functions are converted."""
+
+    @classmethod
+    def of(cls, spark: Any) -> Self:  # noqa: ANN401 - a Spark session, classic or Connect
+        """Return the settings of a session."""
+
+        def is_on(name: str, otherwise: str | None = None) -> bool:
+            found = spark.conf.get(name) if otherwise is None else spark.conf.get(name, otherwise)
+            return str(found).lower() == "true"
+
+        zone = str(spark.conf.get("spark.sql.session.timeZone"))
+        return cls(
+            zone,
+            is_on("spark.sql.ansi.enabled"),
+            is_on("spark.sql.caseSensitive"),
+            Conversions(
+                zone,
+                is_on("spark.sql.legacy.execution.pandas.groupedMap.assignColumnsByName", "true"),
+                is_on("spark.sql.execution.pandas.convertToArrowArraySafely", "false"),
+                tuple(name for name in _OTHER_CONVERSIONS if is_on(name, "false")),
+            ),
+        )
 
 
 class ExpressionContext:

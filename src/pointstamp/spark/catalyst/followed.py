@@ -23,14 +23,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 from pyspark.sql.types import StructType
 
+from pointstamp.arrangement.consolidate import DIFF
+from pointstamp.arrangement.open_changes import is_changes
+from pointstamp.connectors.delta.source import delta
+from pointstamp.connectors.files.source import files
+from pointstamp.connectors.iceberg.source import iceberg
+from pointstamp.connectors.published.reader import published_now
+from pointstamp.connectors.published.source import published
 from pointstamp.errors import FlowError
-from pointstamp.sinks.reading import published_now
-from pointstamp.sources.delta import delta
-from pointstamp.sources.files import files
-from pointstamp.sources.iceberg import iceberg
-from pointstamp.sources.published import published
-from pointstamp.tables.kept.value import is_changes
-from pointstamp.tables.kept.weights import DIFF
 
 CHANGE: Final = "_change_type"
 """The column that says what a row of a change feed does."""

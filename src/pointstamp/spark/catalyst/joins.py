@@ -14,7 +14,7 @@ from pyarrow import types
 
 from pointstamp.expressions.functions import coalesce
 from pointstamp.expressions.tree import Expression, col, lit
-from pointstamp.flow.join_kind import How
+from pointstamp.flow.plan import How
 from pointstamp.plan import logical
 from pointstamp.reduce.aggregate import Aggregate
 from pointstamp.spark.catalyst.relation import BoundRelation, fresh_name, id_of

@@ -13,14 +13,17 @@ import pyarrow as pa
 
 from pointstamp.errors import SqlError
 from pointstamp.expressions.tree import Call, Expression, col, lit
+from pointstamp.incremental.window_functions import OrderFunction
 from pointstamp.plan import logical
 from pointstamp.plan.logical import Iterate, LogicalOperator, Recursive, Variable
-from pointstamp.spark.catalyst.grouping import aggregate, project_onto
+from pointstamp.spark.catalyst.aggregates import aggregate, project_onto
+from pointstamp.spark.catalyst.expression_context import SessionSettings
 from pointstamp.spark.catalyst.joins import join
-from pointstamp.spark.catalyst.leaves import Leaf, Leaves
 from pointstamp.spark.catalyst.python_functions import cogrouped_map, grouped_map
 from pointstamp.spark.catalyst.relation import (
     BoundRelation,
+    Leaf,
+    Leaves,
     attribute,
     fresh_name,
     id_of,
@@ -28,12 +31,9 @@ from pointstamp.spark.catalyst.relation import (
     schema_of,
 )
 from pointstamp.spark.catalyst.rules import CatalystRules, PreparedPlan, walk
-from pointstamp.spark.catalyst.session import SessionSettings
 from pointstamp.spark.catalyst.translation import Translation, conjuncts, naming, rejected
-from pointstamp.spark.catalyst.trees import ExpressionNode, PlanNode
-from pointstamp.spark.catalyst.types import arrow_schema
+from pointstamp.spark.catalyst.trees import ExpressionNode, PlanNode, arrow_schema
 from pointstamp.spark.catalyst.windows import ordered_by, window
-from pointstamp.tables.in_order import OrderFunction
 
 _ROUNDS_MAX: Final = 100
 """Spark's ``spark.sql.cteRecursionLevelLimit``."""

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeAlias
 import pyarrow as pa
 
 from pointstamp.errors import FlowError, PointstampError
-from pointstamp.spark.catalyst.types import arrow_type
+from pointstamp.spark.catalyst.trees import arrow_type
 
 CallingWay: TypeAlias = Literal["pickled", "rows", "pandas", "pandas_iterator", "arrow", "arrow_iterator"]
 """What a scalar function is called with: a row (as Spark pickles it, or over Arrow) or whole columns."""

@@ -19,6 +19,7 @@ from pointstamp.expressions.tree import Call, Expression, col, lit
 from pointstamp.plan import logical
 from pointstamp.plan.logical import LogicalOperator
 from pointstamp.reduce.aggregate import Aggregate
+from pointstamp.spark.catalyst.expression_context import SessionSettings
 from pointstamp.spark.catalyst.python_batches import (
     CallingWay,
     GroupCall,
@@ -28,9 +29,7 @@ from pointstamp.spark.catalyst.python_batches import (
 )
 from pointstamp.spark.catalyst.relation import BoundRelation, Operators, fresh_name, id_of
 from pointstamp.spark.catalyst.rules import walk
-from pointstamp.spark.catalyst.session import SessionSettings
-from pointstamp.spark.catalyst.trees import ExpressionNode, PlanNode
-from pointstamp.spark.catalyst.types import arrow_type
+from pointstamp.spark.catalyst.trees import ExpressionNode, PlanNode, arrow_type
 
 _WAYS: Final[dict[int, CallingWay]] = {
     100: "pickled", 101: "rows", 200: "pandas", 204: "pandas_iterator", 250: "arrow", 251: "arrow_iterator",

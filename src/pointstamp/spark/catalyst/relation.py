@@ -5,19 +5,24 @@ query gives them, with a number if it is taken. So a query has the same logical 
 is computed twice is one operator.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
-from pointstamp.errors import SchemaError
+from pointstamp.arrangement.consolidate import DIFF
+from pointstamp.errors import SchemaError, SqlError
 from pointstamp.expressions.tree import Expression, col
+from pointstamp.incremental.column_names import check_new_names
 from pointstamp.plan import logical
-from pointstamp.plan.logical import LogicalOperator
-from pointstamp.spark.catalyst.trees import ExpressionNode, TreeNode
-from pointstamp.spark.catalyst.types import arrow_type
-from pointstamp.tables.column_names import check_new_names
+from pointstamp.plan.logical import LogicalOperator, Scan, ScanKind
+from pointstamp.spark.catalyst.expression_context import SessionSettings
+from pointstamp.spark.catalyst.followed import CHANGE, FollowedInput, follow, is_python_source
+from pointstamp.spark.catalyst.trees import ExpressionNode, PlanNode, TreeNode, arrow_type
 
 Made = TypeVar("Made", bound=LogicalOperator)
 
@@ -173,3 +178,183 @@ def same_expression(node: ExpressionNode) -> Any:  # noqa: ANN401 - a key
         return ("attribute", id_of(node))
     own = tuple((key, repr(value)) for key, value in sorted(node.fields.items()) if key not in _NO_MEANING)
     return (node.kind, own, tuple(map(same_expression, node.children)))
+
+
+# Leaves of plans: which table each is, by what name, and the rows of those that are constants.
+#
+# A table has the name of the temporary view that is directly over it, of its table in a catalog, or of its
+# path. A leaf without any of them has the name under which ``inputs=`` gives a DataFrame with the same leaf.
+# How its rows are read is found by ``followed``, unless ``inputs=`` gives a source or a stream by its name.
+
+_FILE_STREAM: Final = re.compile(r"FileSource\[(.*?)/?\]")
+_CHANGES: Final = ("weight", "operation", "key", "order", "deleted")
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A table that a view reads."""
+
+    name: str
+    scan: Scan
+    jvm: Any
+    """The leaf of the plan in the JVM."""
+    followed: FollowedInput
+    """How a query reads it."""
+
+    @property
+    def columns(self) -> list[str]:
+        """Return the columns of its rows."""
+        return list(self.scan.schema.names)
+
+
+class Leaves:
+    """The tables of some views, each once."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        inputs: Mapping[str, Any],
+        changes: Mapping[str, str | Mapping[str, Any]],
+    ) -> None:
+        self._spark = spark
+        self._changes = dict(changes)
+        self._sources = {name: each for name, each in inputs.items() if not _is_batch(each)}
+        self._given = {name: self._only_leaf(name, each) for name, each in inputs.items() if _is_batch(each)}
+        self.found: dict[str, Leaf] = {}
+
+    def _only_leaf(self, name: str, frame: DataFrame) -> Any:  # noqa: ANN401 - a leaf of the JVM
+        leaves = frame._jdf.queryExecution().analyzed().collectLeaves()  # noqa: SLF001 - the one way
+        if leaves.size() != 1:
+            raise SqlError(
+                f"inputs: the DataFrame of '{name}' reads {leaves.size()} tables. Give one that is a table."
+            )
+        return leaves.apply(0)
+
+    def leaf(self, node: PlanNode, jvm: Any, view_name: str | None) -> Leaf:  # noqa: ANN401
+        """Return the table that a leaf of a plan is."""
+        name = self._name(node, jvm, view_name)
+        known = self.found.get(name)
+        if known is None:
+            followed = self._followed(name, jvm)
+            scan = self._scan(name, schema_of(node.fields["output"]), followed)
+            known = Leaf(name, scan, jvm, followed)
+            self.found[name] = known
+        elif not known.jvm.sameResult(jvm):
+            raise SqlError(
+                f"two tables are called '{name}'. Give one of them another name with "
+                "createOrReplaceTempView, or in inputs=."
+            )
+        return known
+
+    def check_unused(self) -> None:
+        """Reject names in ``inputs=`` and ``changes=`` that no view reads."""
+        for option, names in (("inputs", [*self._given, *self._sources]), ("changes", self._changes)):
+            for name in names:
+                if name not in self.found:
+                    raise SqlError(
+                        f"{option}: no view reads a table '{name}'. They read {', '.join(self.found)}."
+                    )
+
+    def _name(self, node: PlanNode, jvm: Any, view_name: str | None) -> str:  # noqa: ANN401
+        for name, given in self._given.items():
+            if given.sameResult(jvm):
+                return name
+        if view_name is not None:
+            return view_name
+        if node.kind in ("LogicalRelation", "HiveTableRelation"):
+            table = node.fields.get("catalogTable") or node.fields.get("tableMeta")
+            if table:
+                return str(table["identifier"]["table"])
+            paths = jvm.relation().location().rootPaths()
+            return PurePosixPath(str(paths.apply(0).getName())).name.split(".")[0]
+        if node.kind.startswith("DataSourceV2"):
+            if jvm.identifier().isDefined():
+                return str(jvm.identifier().get().name())
+            if is_python_source(jvm) and jvm.options().containsKey("output"):
+                return str(jvm.options().get("output"))
+        if node.kind == "StreamingRelation" and (found := _FILE_STREAM.fullmatch(str(jvm.sourceName()))):
+            return PurePosixPath(found[1]).name.split(".")[0]
+        columns = ", ".join(each.fields["name"] for each in node.fields["output"])
+        raise SqlError(
+            f"the table with the columns {columns} has no name. Call createOrReplaceTempView('name') before "
+            "the view is defined and read spark.table('name'), or give inputs={'name': DataFrame}."
+        )
+
+    def _followed(self, name: str, jvm: Any) -> FollowedInput:  # noqa: ANN401 - a leaf of the JVM
+        source = self._sources.get(name)
+        if source is None:
+            return follow(self._spark, name, jvm)
+        words = source.describe() if hasattr(source, "describe") else "stream given in inputs="
+        return FollowedInput(name, words, lambda: source, None)
+
+    def _scan(self, name: str, schema: pa.Schema, followed: FollowedInput) -> Scan:
+        given = self._changes.get(name)
+        if given is None:
+            if followed.marker == CHANGE:
+                declared = schema.append(pa.field(CHANGE, pa.string()))
+                return Scan(name, declared, "operations", CHANGE, trusted=True)
+            if followed.marker == DIFF:
+                declared = schema.append(pa.field(DIFF, pa.int64()))
+                return Scan(name, declared, "weights", DIFF, trusted=True)
+            return Scan(name, schema)
+        said: dict[str, Any] = {"weight": given} if isinstance(given, str) else dict(given)
+        if unknown := [each for each in said if each not in _CHANGES]:
+            raise SqlError(
+                f"changes of '{name}': there is no '{unknown[0]}'. There are {', '.join(_CHANGES)}."
+            )
+        if "key" in said:
+            keys = (said["key"],) if isinstance(said["key"], str) else tuple(said["key"])
+            marker, declared = said.get("deleted"), schema
+            if marker is not None:
+                declared = schema.append(pa.field(_new(name, schema, marker), pa.bool_()))
+            return Scan(name, declared, "upserts", marker, keys, said.get("order"))
+        kind: ScanKind = "weights" if "weight" in said else "operations"
+        marker = said["weight"] if "weight" in said else said["operation"]
+        column_type = pa.int64() if kind == "weights" else pa.string()
+        return Scan(name, schema.append(pa.field(_new(name, schema, marker), column_type)), kind, marker)
+
+    # Constants.
+
+    def local_rows(self, jvm: Any, schema: pa.Schema) -> pa.RecordBatch:  # noqa: ANN401
+        """Return the rows that are part of the plan itself."""
+        sql = self._spark.sparkContext._jvm.org.apache.spark.sql  # noqa: SLF001
+        frame = DataFrame(sql.classic.Dataset.ofRows(self._spark._jsparkSession, jvm), self._spark)  # noqa: SLF001
+        renamed = frame.toDF(*(f"column{place}" for place in range(len(schema)))) if len(schema) else frame
+        rows = renamed.toArrow().combine_chunks()
+        plain = [
+            pa.concat_arrays(each.chunks).cast(kind) if each.num_chunks else pa.array([], kind)
+            for each, kind in zip(rows.columns, schema.types, strict=True)
+        ]
+        if not plain:
+            return pa.RecordBatch.from_pydict({"one": pa.array([True] * rows.num_rows)})
+        names = [f"column{place}" for place in range(len(plain))]
+        return pa.RecordBatch.from_arrays(plain, names=names)
+
+    def check_settings(self, jvm: Any, session: SessionSettings) -> None:  # noqa: ANN401 - a view in the JVM
+        """Reject a view that was created under settings other than those of the session."""
+        found = jvm.desc().viewSQLConfigs()
+        for setting, own in (
+            ("spark.sql.ansi.enabled", str(session.ansi).lower()),
+            ("spark.sql.caseSensitive", str(session.case_sensitive).lower()),
+            ("spark.sql.session.timeZone", session.time_zone),
+        ):
+            said = found.get(setting)
+            if said.isDefined() and str(said.get()) != own:
+                name = jvm.desc().identifier().table()
+                raise SqlError(
+                    f"view '{name}' was created with {setting}={said.get()}, and the session has {own}. "
+                    "Create it again in this session."
+                )
+
+
+def _is_batch(given: Any) -> bool:  # noqa: ANN401 - whatever came
+    """Return whether an input is a DataFrame that names a leaf, and not a stream or a source of its rows."""
+    return isinstance(given, DataFrame) and not given.isStreaming
+
+
+def _new(table: str, schema: pa.Schema, name: str) -> str:
+    if name in schema.names:
+        raise SqlError(
+            f"changes of '{table}': '{name}' is a column of the table. Name a column that only changes have."
+        )
+    return name

@@ -11,12 +11,11 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import types
 
-from pointstamp.expressions.compiling import compile_expression
+from pointstamp.expressions.compiler import compile_expression
 from pointstamp.expressions.tree import Call, CastTo, Expression, Literal
 from pointstamp.spark.catalyst.expression_context import ExpressionContext, Handler
 from pointstamp.spark.catalyst.scalar_operators import call
-from pointstamp.spark.catalyst.trees import TreeNode
-from pointstamp.spark.catalyst.types import sql_name
+from pointstamp.spark.catalyst.trees import TreeNode, sql_name
 
 _UTC_NAMES: Final = frozenset(["UTC", "Etc/UTC", "GMT", "Z", "+00:00"])
 _INT_MAX: Final = 2**31 - 1

@@ -8,10 +8,10 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow import types
 
+from pointstamp.arrow.ddl import type_to_ddl
 from pointstamp.expressions.by_row import array_of
-from pointstamp.expressions.reading import read_date
 from pointstamp.expressions.tree import Call, CastTo, Choice, Expression, Literal
-from pointstamp.rows.ddl import type_to_ddl
+from pointstamp.expressions.value_text import read_date
 from pointstamp.spark.catalyst.expression_context import ExpressionContext, Handler
 from pointstamp.spark.catalyst.trees import TreeNode
 

@@ -5,18 +5,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pointstamp.errors import FlowError, PointstampError, SqlError
-from pointstamp.expressions.compiling import compile_expression
+from pointstamp.expressions.compiler import compile_expression
 from pointstamp.expressions.tree import Expression, col
 from pointstamp.plan import logical
 from pointstamp.plan.logical import LogicalOperator
 from pointstamp.reduce.aggregate import Aggregate
-from pointstamp.spark.catalyst.expressions import ExpressionTranslator
+from pointstamp.spark.catalyst.expression_context import ExpressionContext, Handler, SessionSettings
+from pointstamp.spark.catalyst.nested_functions import NESTED_FUNCTIONS
 from pointstamp.spark.catalyst.python_functions import has_function, with_call
 from pointstamp.spark.catalyst.relation import (
     BoundRelation,
@@ -29,9 +30,9 @@ from pointstamp.spark.catalyst.relation import (
     text_of,
 )
 from pointstamp.spark.catalyst.rules import walk
-from pointstamp.spark.catalyst.session import SessionSettings
-from pointstamp.spark.catalyst.trees import ExpressionNode, PlanNode, TreeNode
-from pointstamp.spark.catalyst.types import catalyst_type
+from pointstamp.spark.catalyst.scalar_functions import FUNCTIONS
+from pointstamp.spark.catalyst.scalar_operators import OPERATORS
+from pointstamp.spark.catalyst.trees import ExpressionNode, PlanNode, TreeNode, catalyst_type
 
 _MICROS: Final = {
     "microsecond": 1,
@@ -42,6 +43,27 @@ _MICROS: Final = {
 }
 _LENGTH: Final = re.compile(r"\s*(\d+)\s+(microsecond|millisecond|second|minute|hour)s?\s*")
 """The gap of a session; days and months have no fixed length."""
+
+
+# Expressions: trees of Catalyst as expressions of ours, with Spark's types and semantics.
+#
+# ``ExpressionTranslator`` finds for each class of Catalyst what it is here: arithmetic, comparison, casts,
+# branches and structs in ``scalar_operators``, functions that have a name in SQL in ``scalar_functions``, and
+# those on lists and maps, with lambda functions, in ``nested_functions``. A class that is not there, and one
+# whose meaning the tree does not say, is rejected with its name.
+#
+# Catalyst has inserted all casts before, so types are found, and never guessed. Arithmetic and casts carry
+# their evaluation mode (ANSI, LEGACY or TRY), which ``rules`` has read from
+# the plan.
+
+
+class ExpressionTranslator(ExpressionContext):
+    """Translates expressions over attributes of Catalyst, which have names of columns here.
+
+    ``translate`` returns the expression that a tree means.
+    """
+
+    handlers: ClassVar[Mapping[str, Handler]] = {**OPERATORS, **FUNCTIONS, **NESTED_FUNCTIONS}
 
 
 class Translation:

@@ -11,11 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pointstamp.errors import FlowError, SqlError
 from pointstamp.plan.logical import LogicalOperator, Scan, walk
 from pointstamp.spark.catalyst.connect import classic_session, connect_plan, is_classic
+from pointstamp.spark.catalyst.expression_context import SessionSettings
 from pointstamp.spark.catalyst.followed import FollowedInput, follow, fresh_frame
-from pointstamp.spark.catalyst.leaves import Leaves
 from pointstamp.spark.catalyst.operators import PlanTranslator, output_schema
+from pointstamp.spark.catalyst.relation import Leaves
 from pointstamp.spark.catalyst.rules import CatalystRules, analyzed_plan
-from pointstamp.spark.catalyst.session import SessionSettings
 from pointstamp.spark.refreshing import EMPTY, RecomputedView
 
 _CONSTANTS: Final = ("LocalRelation", "OneRowRelation", "Range", "CTERelationRef", "UnionLoopRef")

@@ -1,0 +1,64 @@
+"""What goes round a loop of tables: the change of each round, added up, and a word about loops without end.
+
+The value of a variable in the next round is what the body made of it in this one. Rounds that change nothing
+send nothing, and so the loop ends. A body that swings between two results never does; ``max_rounds`` makes
+that an error, which shows what went round in the last two rounds.
+"""
+
+from typing import Final
+
+import pyarrow as pa
+
+from pointstamp.arrangement.consolidate import DIFF
+from pointstamp.errors import LoopError
+from pointstamp.incremental.stateless import Consolidated
+from pointstamp.operators.context import Context
+from pointstamp.topology.domain import Time
+
+_SHOWN_ROWS_MAX: Final = 3
+_REMEMBERED_MAX: Final = 8
+"""Rounds of so many times outside the loop are remembered; an older one is shown without the round before."""
+
+
+class GoingRound(Consolidated):
+    """Sends the sum of a round's changes; LoopError where they would go round once too often."""
+
+    def __init__(self, loop: str, rounds_max: int | None) -> None:
+        super().__init__()
+        self._loop = loop
+        self._rounds_max = rounds_max
+        self._before: dict[Time, str] = {}
+
+    def on_notify(self, context: Context) -> None:
+        """Send the sum, if there is a round in which it may come out."""
+        for change in self._open.take(context.time).values():
+            if self._rounds_max is not None:
+                self._check(context.time, change, self._rounds_max)
+            context.send(change)
+
+    def _check(self, time: Time, change: pa.RecordBatch, rounds_max: int) -> None:
+        outside, now = time[:-1], time[-1]
+        shown = _shown(change)
+        if now + 1 >= rounds_max:
+            before = self._before.get(outside)
+            first = "" if before is None else f"In round {now - 1} {before} went round, and in"
+            raise LoopError(
+                f"loop '{self._loop}' has not converged in {rounds_max} rounds of epoch {time[0]}. "
+                f"{first or 'In'} round {now} {shown}. Raise max_rounds if it needs more. A body that "
+                "alternates between two results never converges: let it only insert rows, or only delete "
+                "rows."
+            )
+        self._before.pop(outside, None)
+        self._before[outside] = shown
+        if len(self._before) > _REMEMBERED_MAX:
+            del self._before[next(iter(self._before))]
+
+
+def _shown(change: pa.RecordBatch) -> str:
+    """The first rows of a change as text: which appear, and which disappear."""
+    parts = []
+    for row in change.slice(0, _SHOWN_ROWS_MAX).to_pylist():
+        weight = row.pop(DIFF)
+        parts.append(f"{weight:+} of {row}")
+    more = change.num_rows - len(parts)
+    return ", ".join(parts) + (f" and {more} more rows" if more > 0 else "")

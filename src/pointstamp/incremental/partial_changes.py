@@ -1,0 +1,27 @@
+"""Which changes come in parts: whether a row may come several times at one time, as far as the plan tells.
+
+What an operator has worked out from all that came at a time, by key, is added up already: each row comes once
+for each time, from one worker. Adding it up again before it leaves would cost as much as making it.
+"""
+
+from typing import Final
+
+from pointstamp.flow.plan import Plan
+from pointstamp.incremental.aggregate_operators import OnExtremes, OnSums
+from pointstamp.incremental.deletion_check import Border
+from pointstamp.incremental.distinct import InBoth, OnlyInFirst, OnRows
+from pointstamp.incremental.group_operator import OnGroups
+from pointstamp.incremental.stateless import Consolidated
+from pointstamp.incremental.top_k import OnFirstOnly, OnTop
+from pointstamp.operators.spec import spec_of
+from pointstamp.topology.ports import SourcePort
+
+_SEND_SUMS: Final = (
+    *(Border, Consolidated, InBoth, OnExtremes, OnGroups),
+    *(OnlyInFirst, OnRows, OnSums, OnTop, OnFirstOnly),
+)
+
+
+def come_in_parts(plan: Plan, source: SourcePort) -> bool:
+    """Whether the changes that come out here may have to be added up."""
+    return spec_of(plan.nodes[source.operator].logic).kind not in _SEND_SUMS
