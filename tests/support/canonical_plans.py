@@ -96,12 +96,12 @@ class _Canonical:
             if isinstance(value, str) and value in set(operator.schema.names) - set(columns):
                 value = True  # how a column is called that the operator adds
             are_columns = each.name in ("keys", "column", "at")
-            found = (
+            written = (
                 _order(value, columns)
                 if each.name == "by"
                 else _value(value, columns, are_columns=are_columns)
             )
-            parts.append(f"{each.name}={found}")
+            parts.append(f"{each.name}={written}")
         # All columns, in their order, decide what an order leaves open.
         is_open = isinstance(operator, logical.TopK | logical.DistinctOn)
         kept = list(dict.fromkeys(columns.values())) if is_open else sorted(set(columns.values()))
@@ -140,8 +140,8 @@ class _Canonical:
             columns.setdefault(name, f"{other}<{theirs[own]}>")
         pairs = []
         for a, b in operator.keys:
-            sides = (mine[a], theirs[b]) if not is_turned else (theirs[b], mine[a])
-            pairs.append(" = ".join(sides))
+            equal = (mine[a], theirs[b]) if not is_turned else (theirs[b], mine[a])
+            pairs.append(" = ".join(equal))
             if kind == "inner":
                 columns[a] = f"key<{pairs[-1]}>"
                 if told.get(b) not in (None, a):
