@@ -21,8 +21,10 @@ BOTH_WAYS: Final = tuple(ROOT / "tests" / package for package in ("order", "prog
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what needs the source, and leave it out where the core is compiled."""
+    """Mark what starts Spark or needs the source; leave out the latter where the core is compiled."""
     for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):  # the session that these tests share
+            item.add_marker("spark")
         replaces = "monkeypatch" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("spark")
         if isinstance(item, pytest.DoctestItem) or replaces:
             item.add_marker("as_python")

@@ -59,7 +59,8 @@ def test_help_of_check_models_names_its_options() -> None:
 def test_the_version_is_that_of_the_package() -> None:
     done = start("--version")
     core = "compiled" if is_compiled() else "Python"
-    assert (done.returncode, done.stdout) == (0, f"pointstamp {pointstamp.__version__} (core: {core})\n")
+    told = f"pointstamp {pointstamp.__version__} (core: {core}, kernels: compiled)\n"
+    assert (done.returncode, done.stdout) == (0, told)
 
 
 @pytest.mark.parametrize(

@@ -78,4 +78,6 @@ def test_parameters_are_numbers_truth_values_or_strings(
 
 def test_a_text_is_described(views: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["describe", str(views / "views.sql")]) == 0
-    assert "'cities', output" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "outputs:\n  'cities': city string, total long, diff long not null\n" in shown
+    assert "view 'cities':\n  Aggregate" in shown

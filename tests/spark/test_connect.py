@@ -200,7 +200,7 @@ def test_a_run_and_a_query_in_one_task_and_in_the_driver_give_the_same_through_c
         if number == 1:  # the checkpoint moves to this process and back
             query = words_flow("words").start(**with_options(given))
         else:
-            query = words_flow("words").start(on=connect, **given, **mode)
+            query = words_flow("words").start(on=connect, **with_options({**given, **mode}))
         try:
             assert query.await_termination(SECONDS_MAX)
         finally:

@@ -44,7 +44,7 @@ def test_a_query_moves_between_all_modes_with_one_checkpoint(spark: SparkSession
         query = (
             flow.start(**with_options(given))
             if mode == "local"
-            else flow.start(on=spark, **given, **MODES[mode])
+            else flow.start(on=spark, **with_options({**given, **MODES[mode]}))
         )
         try:
             assert query.await_termination(SECONDS_MAX)

@@ -159,7 +159,7 @@ def test_every_expression_on_the_list_means_the_same_in_spark(spark: SparkSessio
     frame = frame_of(spark, data)
     steps = pushed_into(flow.plan, {"rows": frame, "table": frame}, {}).inputs
     assert [type(step) for step in steps["rows"].steps] == [MakeColumns]
-    assert [type(step) for step in steps["table"].steps] == [KeepRows, MakeColumns, MakeColumns]
+    assert [type(step) for step in steps["table"].steps] == [MakeColumns, KeepRows, MakeColumns]
     before = spark.conf.get("spark.sql.ansi.enabled")
     try:
         spark.conf.set("spark.sql.ansi.enabled", ansi)

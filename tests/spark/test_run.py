@@ -207,13 +207,14 @@ def test_an_epoch_column_that_is_declared_as_a_date_is_refused_on_every_way(
     flow.output("out", flow.stream_input("sales", "day date, amount long"))
     frame = spark.range(3).selectExpr("date_from_unix_date(int(id)) as day", "id as amount")
     said = r"'day' must be an integer, got date32\[day\]\. .* unix_date\(day\) in Spark"
-    places: dict[str, Any] = {"checkpoint": tmp_path / "c", "epoch": "day"}
+    state = tmp_path / "c"
     with pytest.raises(SchemaError, match=said):
         flow.run(on=spark, sales=frame, epoch="day")
     with pytest.raises(SchemaError, match=said):
-        flow.run(on=spark, sales=frame, **places)
+        flow.run(on=spark, sales=frame, checkpoint=state, epoch="day")
+    options = ps.QueryOptions(epoch="day")
     with pytest.raises(SchemaError, match=said):
-        flow.start(on=spark, sales=frame, output=tmp_path / "o", **places)
+        flow.start(on=spark, sales=frame, checkpoint=state, output=tmp_path / "o", options=options)
     assert not list(tmp_path.iterdir())
 
 

@@ -32,6 +32,7 @@ import pointstamp as ps
 from pointstamp.errors import FencedError, FlowError, OperatorError, RecoveryError
 from pointstamp.sinks.port import Epochs, Publisher, Staged, Writer
 from pointstamp.spark.inputlog import start_patiently
+from support.options import with_options
 from support.streams import (
     SECONDS_MAX,
     counts_by_epoch,
@@ -59,7 +60,7 @@ def started(
     given = {"words": ps.io.files(folder / "in"), "checkpoint": f"{folder}/c", "output": f"{folder}/o"}
     # Nobody is taken for dead who only waits for the machine, unless a test stops a process.
     patient = {"restarts": OFTEN, "silence_seconds_max": SECONDS_MAX}
-    query = (flow or words_flow("words")).start(on=spark, **{**patient, **given, **options})
+    query = (flow or words_flow("words")).start(on=spark, **with_options({**patient, **given, **options}))
     try:
         yield query
     finally:

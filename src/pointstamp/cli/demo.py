@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pointstamp.query.query import Query
 
 ORDERS: Final = 200_000
-STEPS: Final = 8
+STEPS: Final = 6
 _WAIT_SECONDS_MAX: Final = 300.0
 
 

@@ -5,6 +5,8 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from pointstamp.errors import UsageError
@@ -26,6 +28,8 @@ def demo_session(slots: int) -> "Iterator[SparkSession]":
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder: Any = SparkSession.builder.master(f"local[{slots}]").appName("pointstamp demo")
+    with NamedTemporaryFile("w", prefix="pointstamp-demo-", suffix=".properties", delete=False) as logging:
+        logging.write("rootLogger.level = off\n")  # Spark reads its own level later
     for name, value in {
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
@@ -33,9 +37,13 @@ def demo_session(slots: int) -> "Iterator[SparkSession]":
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": str(slots),
         "spark.log.level": "OFF",  # the death of a worker is told here, and not with a Java stack trace
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={Path(logging.name).as_uri()}",
     }.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    try:
+        session = builder.getOrCreate()
+    finally:
+        Path(logging.name).unlink()
     # Spark's own handler would cancel all jobs before the query could be stopped.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

@@ -121,10 +121,10 @@ class FlowRecord:
                 "operator is made: stream.filter(...).named('adults')."
             )
         _, values, mark = self._last
-        self._planned = None
         self.builder.undo(mark)
         for each in (operator, operator.body) if isinstance(operator, PerEpoch) else (operator,):
             each.__dict__["name"] = name
+        self._planned = None
         return lower(operator, values, self.builder)
 
     def held(self, given: object) -> Recorded:
