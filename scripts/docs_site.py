@@ -54,7 +54,7 @@ TOPICS: Final = {
     "expressions": ("Expressions and functions", ("expressions",)),
     "aggregates": ("Aggregates and window functions", ("reduce", "tables")),
     "sql": ("SQL and DataFrames", ("sql_views", "views")),
-    "io": ("Sources and sinks", ("sources", "sinks", "io", "storage")),
+    "io": ("Sources and sinks", ("sources", "sinks", "io", "storage", "spark")),
     "operators": ("Custom operators and state", ("operators", "state", "ports")),
     "timely": ("Times, frontiers and progress", ("topology", "order", "progress", "timely")),
     "graphs": ("Graphs", ("graphs",)),
@@ -122,10 +122,7 @@ def reference() -> dict[str, str]:
     }
 
 
-_VERBS: Final = (
-    *("run", "run", "stream", "stream", "start", "start"),
-    *("input", "stream_input", "table"),
-)
+_VERBS: Final = ("run", "stream", "start", "open", "stream_input", "table")
 _OPTIONS: Final = {
     "spark": "the session",
     "on": "the session; None: this process",
@@ -150,7 +147,8 @@ _OPTIONS: Final = {
     "spare_crew": "whether a second set of workers stands by; it needs as many slots again",
     "barrier": "whether the workers are one barrier stage, all or none",
     "in_driver": "whether the flow runs in the driver's process, without slots",
-    "push": "whether Spark runs the first steps of inputs",
+    "pushdown": "whether Spark runs the first steps of inputs",
+    "on_result": "function that is called with each complete result",
     "progress": "whether to show progress in the terminal",
     "on_epoch": "function that is called with each complete epoch and its tables",
     "control": "how much may be in flight; None: `FlowControl()`",
@@ -171,6 +169,9 @@ _OPTIONS: Final = {
     "pause_seconds_max": "longest pause",
 }
 """What an option means that has the same meaning everywhere; all others are read from the docstrings."""
+_OF_FLOWS: Final = {
+    name: meaning for name, meaning in _OPTIONS.items() if name not in ("epochs", "seconds", "snapshots")
+}
 _PLACES: Final = {
     name: _OPTIONS[name] for name in ("path", "storage_options", "bootstrap", "namespace", "catalog_name")
 }
@@ -193,12 +194,14 @@ def defaults() -> str:
             found["Policies"].append((name, value))
         elif module.startswith("pointstamp.sources") and inspect.isfunction(value):
             found["Sources"].append((name, value))
-        elif member.endswith("Sink") and dataclasses.is_dataclass(value):
+        elif member == "catalog" or (
+            member.endswith("Sink") and member != "CatalogSink" and dataclasses.is_dataclass(value)
+        ):
             found["Sinks"].append((name, value))
     lines: list[str] = []
     for heading, named in found.items():
         lines += [f"## {heading}", ""]
-        said = _OPTIONS if heading in ("Flows", "Policies") else _PLACES
+        said = {"Flows": _OF_FLOWS, "Policies": _OPTIONS}.get(heading, _PLACES)
         for name, value in named:
             lines += [
                 f"### `ps.{name}`",
@@ -260,9 +263,10 @@ _OPENING: Final = (
 def _public() -> Iterator[tuple[str, str]]:
     """Every public name as ``ps.name``, with the module that defines it; those of public modules, too."""
     homes: dict[str, str] = pointstamp._HOMES  # noqa: SLF001 - the one list of where public names live
-    for name in sorted(homes, key=str.lower):
+    modules: tuple[str, ...] = pointstamp._MODULES  # noqa: SLF001 - and the one list of public modules
+    for name in sorted([*homes, *modules], key=str.lower):
         value = getattr(pointstamp, name)
-        if not isinstance(value, ModuleType):
+        if name not in modules:
             yield name, f"pointstamp.{homes[name]}.{name}"
             continue
         for inner in getattr(value, "__all__", ()) or [
@@ -277,10 +281,14 @@ def _public() -> Iterator[tuple[str, str]]:
             yield f"{name}.{inner}", f"{home}.{inner}"
 
 
+_HELPERS: Final = ("pointstamp.redaction",)
+"""Modules whose names public modules import for their own use."""
+
+
 def _is_offered(module: ModuleType, home: str) -> bool:
     """Return whether a public module offers what is defined in ``home``, and does not only import it."""
     within = "pointstamp" if hasattr(module, "__all__") else module.__name__.rpartition(".")[0]
-    return f"{home}.".startswith(f"{within}.")
+    return f"{home}.".startswith(f"{within}.") and home not in _HELPERS
 
 
 def _pages() -> list[Path]:

@@ -114,9 +114,9 @@ class _Canonical:
             and name in operator.schema.names
             and name not in columns
         }
-        found = {name: columns[name] for name in operator.schema.names if name in columns}
+        passed = {name: columns[name] for name in operator.schema.names if name in columns}
         head = [f"{type(operator).__name__} {' '.join(parts)} of {', '.join(kept)}"]
-        return [*head, *_indented(text)], {**found, **added}
+        return [*head, *_indented(text)], {**passed, **added}
 
     def _filter(self, operator: logical.Filter) -> tuple[list[str], Columns]:
         text, columns = self.of(operator.input)
@@ -140,8 +140,7 @@ class _Canonical:
             columns.setdefault(name, f"{other}<{theirs[own]}>")
         pairs = []
         for a, b in operator.keys:
-            sides = (mine[a], theirs[b]) if not is_turned else (theirs[b], mine[a])
-            pairs.append(" = ".join(sides))
+            pairs.append(" = ".join((theirs[b], mine[a]) if is_turned else (mine[a], theirs[b])))
             if kind == "inner":
                 columns[a] = f"key<{pairs[-1]}>"
                 if told.get(b) not in (None, a):

@@ -64,7 +64,7 @@ def views_of(spark: "SparkSession") -> "dict[str, DataFrame | str]":
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class ChangedRows:
     """How many rows a step inserts, updates and deletes, over all tables."""
 
     inserted: int
@@ -95,12 +95,12 @@ class Shop:
         for name in TABLES:
             (folder / "changes" / name).mkdir(parents=True, exist_ok=True)
 
-    def begin(self) -> Changes:
+    def begin(self) -> ChangedRows:
         """Let all rows arrive."""
         rows = dict(self._rows)
         return self._written({name: [("insert", table)] for name, table in rows.items()})
 
-    def step(self) -> Changes:
+    def step(self) -> ChangedRows:
         """Let rows arrive, change and be deleted; the files are complete when this returns."""
         orders, returns, referrals = (self._rows[name] for name in TABLES)
         count = max(3, int(orders.num_rows * _EDITED))
@@ -146,7 +146,7 @@ class Shop:
             name: ps.io.files(self.folder / "changes" / name, "parquet", in_order=True) for name in TABLES
         }
 
-    def _written(self, changes: Mapping[str, list[tuple[str, pa.Table]]]) -> Changes:
+    def _written(self, changes: Mapping[str, list[tuple[str, pa.Table]]]) -> ChangedRows:
         self._steps += 1
         for name, table in self._rows.items():
             place = self.folder / "now" / f"{self._steps}" / name
@@ -161,7 +161,7 @@ class Shop:
             folder = self.folder / "changes" / name
             pq.write_table(pa.concat_tables(marked), folder / f".step-{self._steps:05d}.parquet")
             (folder / f".step-{self._steps:05d}.parquet").rename(folder / f"step-{self._steps:05d}.parquet")
-        return Changes(counts["insert"], counts["update_postimage"], counts["delete"])
+        return ChangedRows(counts["insert"], counts["update_postimage"], counts["delete"])
 
     def _orders(self, count: int) -> pa.Table:
         first, self._next_order = self._next_order, self._next_order + count

@@ -473,9 +473,7 @@ class Stream(Recorded):
         are behind the others by then are late.
         """
         return self._stream(
-            lambda: streams.Watermark(
-                self._operator, at, lateness, late, late_output, idle, name="watermark"
-            )
+            lambda: streams.Watermark(self._operator, at, lateness, late, late_output, idle, name="watermark")
         )
 
     def emit_on_close(self, when: str | Expression = "window_end") -> "Stream":

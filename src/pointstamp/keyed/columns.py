@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pointstamp.arrow.columns import equal_rows
+from pointstamp.arrow import columns as kernels
 from pointstamp.keyed.table import Slots, Words
 
 Validity: TypeAlias = npt.NDArray[np.bool_]
@@ -113,7 +113,7 @@ class BytesColumn:
     def equal(self, coded: pa.Array, rows: Slots, slots: Slots) -> Validity:
         """Return where the values of rows equal those of slots; null equals null."""
         here = coded.fill_null(b"") if coded.null_count else coded
-        same = equal_rows(here, rows, self._all(), slots)
+        same = kernels.equal_rows(here, rows, self._all(), slots)
         assert same is not None, "bytes are compared"
         if coded.null_count or not self._valid[slots].all():
             same = same & (valid_of(coded)[rows] == self._valid[slots])

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pointstamp.arrow.columns import equal_rows
-from pointstamp.arrow.slots import SlotTable
+from pointstamp.arrow import columns as kernels
+from pointstamp.arrow import slots as slot_tables
 from pointstamp.keyed.codec import codec_of
 from pointstamp.keyed.columns import KeyColumn, WordColumn, column_of, valid_of, words_of
 from pointstamp.keyed.table import UNKNOWN, Slots
@@ -99,7 +99,7 @@ class _IntegerLookup:
     """Keys that are one 64-bit integer or null."""
 
     def __init__(self) -> None:
-        self._table = SlotTable()
+        self._table = slot_tables.SlotTable()
         self._null_slot = UNKNOWN
 
     def find(self, coded: list[pa.Array]) -> Slots:
@@ -122,7 +122,7 @@ class _HashLookup:
 
     def __init__(self, columns: Sequence[KeyColumn]) -> None:
         self._columns = columns
-        self._table = SlotTable()
+        self._table = slot_tables.SlotTable()
 
     def find(self, coded: list[pa.Array]) -> Slots:
         return self._find(coded, _hashes(coded))
@@ -165,11 +165,11 @@ class _HashLookup:
 
 def _distinct(coded: list[pa.Array], hashes: Hashes, rows: Slots) -> tuple[Slots, Slots]:
     """Of some rows of a batch which distinct one each is, as they come, and which rows are first."""
-    codes, firsts = SlotTable().number(hashes[rows], False, None, UNKNOWN, 0)
+    codes, firsts = slot_tables.SlotTable().number(hashes[rows], False, None, UNKNOWN, 0)
     if len(firsts) < len(rows):
         own = rows[firsts[codes]]
         for values in coded:
-            same = equal_rows(values, rows, values, own)
+            same = kernels.equal_rows(values, rows, values, own)
             assert same is not None, "coded values are integers or bytes"
             if not same.all():  # two keys of the batch have one hash
                 return _distinct_by_value(coded, rows)

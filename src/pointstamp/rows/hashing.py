@@ -46,18 +46,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pointstamp.arrow.hashing import (
-    fold_fields,
-    fold_runs,
-    hash_bits,
-    hash_decimals,
-    hash_fixed,
-    hash_floats,
-    hash_integers,
-    hash_texts,
-    mix,
-    set_nulls,
-)
+from pointstamp.arrow import hashing as kernels
 from pointstamp.errors import SchemaError
 from pointstamp.rows.mixing import Hashes
 
@@ -77,7 +66,7 @@ def hash_columns(batch: pa.RecordBatch, keys: Sequence[str]) -> Hashes:
 
 def fold_columns(columns: Sequence[Hashes], rows: int, base: int = _BASE) -> Hashes:
     """Every row's hash, from those of its key columns: what is hashed once may be part of several keys."""
-    return columns[0] if len(columns) == 1 else fold_fields(columns, rows, base)
+    return columns[0] if len(columns) == 1 else kernels.fold_fields(columns, rows, base)
 
 
 def _column(batch: pa.RecordBatch, key: str) -> pa.Array:
@@ -105,14 +94,14 @@ def hash_array(array: pa.Array | pa.ChunkedArray, base: int = _BASE) -> Hashes:
     hashes = hash_values(array, base)
     assert len(hashes) == len(array)
     if array.null_count and (validity := array.buffers()[0]) is not None:
-        set_nulls(hashes, validity.address, array.offset, _null(base))
+        kernels.set_nulls(hashes, validity.address, array.offset, _null(base))
     return hashes
 
 
 @lru_cache(maxsize=2)
 def _null(base: int) -> int:
     """The hash of a null."""
-    return int(mix(np.array([0x6E756C6C ^ base ^ _BASE], np.uint64))[0])
+    return int(kernels.mix(np.array([0x6E756C6C ^ base ^ _BASE], np.uint64))[0])
 
 
 def _address(buffer: pa.Buffer | None) -> int:
@@ -121,7 +110,7 @@ def _address(buffer: pa.Buffer | None) -> int:
 
 def _of_zeros(array: pa.Array) -> Hashes:
     """The hashes of an array that has no values, because all are null or it has no rows."""
-    return mix(np.zeros(len(array), np.uint64))
+    return kernels.mix(np.zeros(len(array), np.uint64))
 
 
 def _integers(width: int, *, is_signed: bool = True) -> HashFunction:
@@ -132,7 +121,7 @@ def _integers(width: int, *, is_signed: bool = True) -> HashFunction:
         values = array.buffers()[1]
         if values is None:
             return _of_zeros(array)
-        return hash_integers(values.address, array.offset, len(array), width, is_signed)
+        return kernels.hash_integers(values.address, array.offset, len(array), width, is_signed)
 
     return hash_numbers
 
@@ -145,7 +134,7 @@ def _floats(width: int) -> HashFunction:
         values = array.buffers()[1]
         if values is None:
             return _of_zeros(array)
-        return hash_floats(values.address, array.offset, len(array), width)
+        return kernels.hash_floats(values.address, array.offset, len(array), width)
 
     return hash_numbers
 
@@ -157,13 +146,13 @@ def _halves(array: pa.Array, base: int) -> Hashes:
         return _of_zeros(array)
     with np.errstate(invalid="ignore"):  # a signalling NaN where a null is
         numbers = np.frombuffer(values, np.float16, len(array), array.offset * 2).astype(np.float64)
-    return hash_floats(numbers.ctypes.data, 0, len(array), 8)
+    return kernels.hash_floats(numbers.ctypes.data, 0, len(array), 8)
 
 
 def _booleans(array: pa.Array, base: int) -> Hashes:
     del base
     values = array.buffers()[1]
-    return _of_zeros(array) if values is None else hash_bits(values.address, array.offset, len(array))
+    return _of_zeros(array) if values is None else kernels.hash_bits(values.address, array.offset, len(array))
 
 
 def _nulls(array: pa.Array, base: int) -> Hashes:
@@ -177,7 +166,7 @@ def _decimals(array: pa.Array, base: int) -> Hashes:
     if values is None:
         return _of_zeros(array)
     words = array.type.bit_width // 64
-    return hash_decimals(values.address, array.offset, len(array), words, base, base == _BASE)
+    return kernels.hash_decimals(values.address, array.offset, len(array), words, base, base == _BASE)
 
 
 def _bytes(width: int) -> HashFunction:
@@ -187,13 +176,15 @@ def _bytes(width: int) -> HashFunction:
         _, offsets, data = array.buffers()
         if offsets is None or not len(array):  # an array without rows may leave its offsets out
             return _of_zeros(array)
-        return hash_texts(offsets.address, _address(data), array.offset, len(array), width, base)
+        return kernels.hash_texts(offsets.address, _address(data), array.offset, len(array), width, base)
 
     return hash_bytes
 
 
 def _fixed_bytes(array: pa.Array, base: int) -> Hashes:
-    return hash_fixed(_address(array.buffers()[1]), array.offset, len(array), array.type.bit_width // 8, base)
+    return kernels.hash_fixed(
+        _address(array.buffers()[1]), array.offset, len(array), array.type.bit_width // 8, base
+    )
 
 
 def _offsets(array: pa.Array, dtype: str) -> Counts:
@@ -212,7 +203,7 @@ def _lists(offset_dtype: str) -> HashFunction:
         offsets = _offsets(array, offset_dtype)
         elements = hash_array(array.values.slice(offsets[0], offsets[-1] - offsets[0]), base)
         counts = np.diff(offsets)
-        return fold_runs(elements, counts, base)
+        return kernels.fold_runs(elements, counts, base)
 
     return hash_lists
 
@@ -229,7 +220,7 @@ def _list_views(dtype: str) -> HashFunction:
         if array.null_count:
             sizes[array.is_null().to_numpy(zero_copy_only=False)] = 0  # where a null is they can be anything
         at = np.repeat(starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
-        return fold_runs(hash_array(array.values, base)[at], sizes, base)
+        return kernels.fold_runs(hash_array(array.values, base)[at], sizes, base)
 
     return hash_list_views
 
@@ -237,7 +228,7 @@ def _list_views(dtype: str) -> HashFunction:
 def _fixed_lists(array: pa.Array, base: int) -> Hashes:
     width = array.type.list_size
     elements = hash_array(array.values.slice(array.offset * width, len(array) * width), base)
-    return fold_runs(elements, np.full(len(array), width, np.int64), base)
+    return kernels.fold_runs(elements, np.full(len(array), width, np.int64), base)
 
 
 def _maps(array: pa.Array, base: int) -> Hashes:
@@ -245,13 +236,13 @@ def _maps(array: pa.Array, base: int) -> Hashes:
     first, entries = int(offsets[0]), int(offsets[-1] - offsets[0])
     both = [hash_array(side.slice(first, entries), base) for side in (array.keys, array.items)]
     counts = np.diff(offsets)
-    return fold_runs(fold_fields(both, entries, base), counts, 1)
+    return kernels.fold_runs(kernels.fold_fields(both, entries, base), counts, 1)
 
 
 def _structs(array: pa.Array, base: int) -> Hashes:
     # field() follows the slice of the struct, and leaves out its nulls, which hash_array puts in.
     fields = [hash_array(array.field(index), base) for index in range(array.type.num_fields)]
-    return fold_fields(fields, len(array), base)
+    return kernels.fold_fields(fields, len(array), base)
 
 
 def _dictionaries(array: pa.Array, base: int) -> Hashes:

@@ -3,8 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
-from pointstamp.arrow.hashing import mix, unmixed
+from pointstamp.arrow import hashing
 
 Hashes = npt.NDArray[np.uint64]
-
-__all__ = ["Hashes", "mix", "unmixed"]
+mix = hashing.mix
+unmixed = hashing.unmixed

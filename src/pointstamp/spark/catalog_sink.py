@@ -66,7 +66,7 @@ def catalog(
         path: where the tables are. Default: the place of the schema.
 
     Example:
-        flow.start(spark, checkpoint=place, output=ps.io.catalog("gold"))
+        flow.start(on=spark, checkpoint=place, output=ps.io.catalog("gold"))
         spark.table("gold.totals").show()
 
     """

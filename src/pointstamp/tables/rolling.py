@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pointstamp.arrow.runs import expanded
+from pointstamp.arrow import runs as kernels
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.selecting import check_columns
 from pointstamp.expressions.tree import Expression, lit
@@ -110,7 +110,7 @@ class Rolling:
     def _answered(self, both: "_Both", order: Places, these: Places, starts: Places) -> pa.RecordBatch:
         """These rows, by their places in the order, with the aggregates of the last rows up to each."""
         first = np.maximum(starts.take(these), these - (self._plan.rows - 1))
-        _, positions = expanded(first, these + 1)
+        _, positions = kernels.expanded(first, these + 1)
         sizes = these + 1 - first
         columns = [*both.columns, np.ones(len(order), np.int64)]
         rows = self._looked_at.taken(columns, order.take(positions))

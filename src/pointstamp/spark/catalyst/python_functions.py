@@ -7,9 +7,9 @@ open. The function itself, with its module, name and code, is part of what the o
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -26,13 +26,11 @@ from pointstamp.spark.catalyst.python_batches import (
     with_result,
     with_rows_of_groups,
 )
-from pointstamp.spark.catalyst.relation import BoundRelation, fresh_name, id_of
+from pointstamp.spark.catalyst.relation import BoundRelation, Operators, fresh_name, id_of
 from pointstamp.spark.catalyst.rules import walk
+from pointstamp.spark.catalyst.session import SessionSettings
 from pointstamp.spark.catalyst.trees import ExpressionNode, PlanNode
 from pointstamp.spark.catalyst.types import arrow_type
-
-if TYPE_CHECKING:
-    from pointstamp.spark.catalyst.translation import Translation
 
 _WAYS: Final[dict[int, CallingWay]] = {
     100: "pickled", 101: "rows", 200: "pandas", 204: "pandas_iterator", 250: "arrow", 251: "arrow_iterator",
@@ -42,13 +40,34 @@ _GROUPED: Final = {201: False, 206: False, 209: True, 211: True}
 """The functions of groups, and whether they are called with tables of Arrow."""
 
 
+class _Translation(Protocol):
+    """What calls of Python functions need of the translation that they are a part of."""
+
+    session: SessionSettings
+    operators: Operators
+    functions: dict[bytes, Any]
+
+    @property
+    def relation(self) -> Callable[[PlanNode], BoundRelation]:
+        """The translation of a node of the plan."""
+        ...
+
+    def column(self, relation: BoundRelation, node: ExpressionNode, name: str) -> tuple[BoundRelation, str]:
+        """Return a relation with a column that is an expression, and the name of the column."""
+        ...
+
+    def note(self, text: str) -> None:
+        """Add something to be said, once."""
+        ...
+
+
 def has_function(node: ExpressionNode) -> bool:
     """Return whether a Python function is called in an expression."""
     return any(each.kind == "PythonUDF" for each in walk(node))
 
 
 def with_call(
-    translation: "Translation", relation: BoundRelation, node: ExpressionNode
+    translation: _Translation, relation: BoundRelation, node: ExpressionNode
 ) -> tuple[LogicalOperator, str]:
     """Return the operator of a relation with a column for a call, and the name of the column."""
     way = _WAYS.get(int(node.fields["evalType"]))
@@ -77,7 +96,7 @@ def with_call(
     return translation.operators.make(logical.MapBatches, relation.operator, called, declared), name
 
 
-def grouped_map(translation: "Translation", node: PlanNode) -> BoundRelation:
+def grouped_map(translation: _Translation, node: PlanNode) -> BoundRelation:
     """Return the rows that a function makes of each group (``applyInPandas``, ``applyInArrow``)."""
     call = node.fields["functionExpr"]
     child = translation.relation(node.children[0])
@@ -86,7 +105,7 @@ def grouped_map(translation: "Translation", node: PlanNode) -> BoundRelation:
     return _with_groups(translation, node, [(child, keys, values)])
 
 
-def cogrouped_map(translation: "Translation", node: PlanNode) -> BoundRelation:
+def cogrouped_map(translation: _Translation, node: PlanNode) -> BoundRelation:
     """Return the rows that a function makes of groups of two inputs that have the same key."""
     sides = []
     for place, count in enumerate((node.fields["leftGroupingLen"], node.fields["rightGroupingLen"])):
@@ -107,7 +126,7 @@ _Side = tuple[BoundRelation, Sequence[str], Sequence[tuple[str, str]]]
 """A relation, the columns of its keys, and the columns of its rows with their names."""
 
 
-def _with_groups(translation: "Translation", node: PlanNode, sides: Sequence[_Side]) -> BoundRelation:
+def _with_groups(translation: _Translation, node: PlanNode, sides: Sequence[_Side]) -> BoundRelation:
     call = node.fields["functionExpr"]
     if int(call.fields["evalType"]) not in _GROUPED:
         raise _rejected(
@@ -163,7 +182,7 @@ def _row_type(child: BoundRelation, values: Sequence[tuple[str, str]]) -> pa.Dat
     return pa.struct([pa.field(name, schema.field(column).type) for name, column in values])
 
 
-def _function(translation: "Translation", node: ExpressionNode) -> Any:  # noqa: ANN401 - a user's function
+def _function(translation: _Translation, node: ExpressionNode) -> Any:  # noqa: ANN401 - a user's function
     if not node.fields["udfDeterministic"]:
         raise _rejected(
             node,
