@@ -306,6 +306,6 @@ def test_the_law_finds_a_broken_rule(rule: _Maker, hint: int) -> None:
 
 def test_the_law_finds_first_rows_that_forget_what_may_come_back() -> None:
     """Keep no others than the first rows, also of a table of which rows are deleted."""
-    with patch.object(PhysicalTable, "is_append_only", True):
+    with patch.object(PhysicalTable, "only_appends", True):
         found = (_broken_law(world_of_seed(seed), {}, with_oracle=True) for seed in [48, *range(600)])
         assert any(each is not None for each in found)

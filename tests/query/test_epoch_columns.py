@@ -130,7 +130,11 @@ def test_rows_of_open_epochs_are_read_again_with_their_column(workers: int, tmp_
     files(case, tmp_path / "in")
     later = {name: (tmp_path / "in" / name / "1.parquet").rename(tmp_path / name) for name in items(case)}
     sources = {name: ps.io.files(tmp_path / "in" / name) for name in later}
-    places: dict[str, Any] = {"checkpoint": tmp_path / "c", "output": tmp_path / "o", "epoch": "day"}
+    places: dict[str, Any] = {
+        "checkpoint": tmp_path / "c",
+        "output": tmp_path / "o",
+        "options": ps.QueryOptions(epoch="day"),
+    }
     query = case.flow().start(sources, **places)
     try:
         query.process_all_available()  # only what was taken may be of epochs that are then complete

@@ -93,7 +93,7 @@ def test_a_stream_takes_each_epoch_once(spark: SparkSession, tmp_path: Path) -> 
         stream = spark.readStream.format("pointstamp").load(str(out), output="totals", changes=True)
         writer = stream.writeStream.option("checkpointLocation", str(tmp_path / "offsets"))
         query = writer.trigger(availableNow=True).start(str(tmp_path / "copy"), format="parquet")
-        assert query.await_termination(100)
+        assert query.awaitTermination(100)
     assert rows(spark.read.parquet(str(tmp_path / "copy"))) == rows(ps.read_changes(out, "totals"))
 
 

@@ -7,12 +7,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pointstamp.errors import UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_NO_LOG: Final = """\
+appender.none.type = Null
+appender.none.name = none
+rootLogger.level = off
+rootLogger.appenderRef.none.ref = none
+"""
+"""Settings of log4j for what Spark logs before it reads ``spark.log.level``."""
 
 
 @contextmanager
@@ -29,7 +37,7 @@ def demo_session(slots: int) -> "Iterator[SparkSession]":
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder: Any = SparkSession.builder.master(f"local[{slots}]").appName("pointstamp demo")
     with NamedTemporaryFile("w", prefix="pointstamp-demo-", suffix=".properties", delete=False) as logging:
-        logging.write("rootLogger.level = off\n")  # Spark reads its own level later
+        logging.write(_NO_LOG)
     for name, value in {
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pointstamp.errors import FlowError
 from pointstamp.flow.builder import Mark, PlanBuilder
 from pointstamp.flow.plan import NodeKind, Plan
-from pointstamp.plan.logical import LogicalOperator, unchecked
+from pointstamp.plan.logical import LogicalOperator, Scan, unchecked, walk
 from pointstamp.plan.lowering import Lowering, Physical, lower, read_by
 from pointstamp.plan.optimizer import RULES, Optimized, is_switched_on, optimize
 from pointstamp.plan.recursion import roots_of, structured
@@ -189,9 +189,10 @@ class FlowRecord:
         self._rewritten = made
         builder = self.fresh()
         Lowering(made.roots, builder=builder).lower_all()
-        for each in self.written:
-            if isinstance(each, Input) and each.input not in builder.plan.named(NodeKind.INPUT):
-                lower(each, [], builder)  # its rows are needless, and arrive
+        for each in (*self.written, *walk(self.given)):
+            if isinstance(each, Input | Scan) and each.input not in builder.plan.named(NodeKind.INPUT):
+                unread = each if isinstance(each, Input) else Input(each.input, each.declared)
+                lower(unread, [], builder)  # its rows are needless, and arrive
         identify(builder.plan.nodes, builder.owners, made.roots)
         mark_steps(builder.plan.nodes, builder.owners)
         for name, node in written.named(NodeKind.INPUT).items():
