@@ -23,7 +23,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent
 PARTS: Final = (
     *("arrow", "expressions", "operators", "state", "reduce", "flow", "worker"),
-    *("order", "topology", "progress", "storage", "connectors", "arrangement", "show"),
+    *("order", "topology", "progress", "storage", "connectors", "show"),
 )
 """The packages whose tests need no other package, by the names of their folders."""
 PYTEST: Final = ["-m", "pytest", "-p", "no:cacheprovider", "--durations=15", "--durations-min=4"]

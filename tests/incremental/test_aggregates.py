@@ -389,7 +389,8 @@ ANY_OF: dict[str, Any] = {
     "first": lambda column: ps.first(column, by="k desc"),
     "own": lambda column: ps.aggregate(lambda rows: rows.num_rows, "long", column),
 }
-IN_ORDER = ("lag", "first_value", "running_count", "running_mean", "running_min", "running_max")
+IN_ORDER = ("lag", "first_value", "count", "mean", "min", "max")
+"""Functions of `over`."""
 
 
 @pytest.mark.parametrize("kind", VALUES, ids=str)

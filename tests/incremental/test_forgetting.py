@@ -63,11 +63,13 @@ def test_sessions_come_once_and_are_forgotten(epochs: list[list[Row]], lateness:
     for epoch, total in enumerate(put_out(found["open"], len(epochs))):
         sessions = sessions_of(truth.in_time[epoch], GAP)
         assert rows_of(found["final"], epoch) == Counter(
-            row for row in sessions if passed(truth.bounds, epoch, row[-1])
+            row
+            for row in sessions
+            if passed(truth.bounds, epoch, row[-1] + 1)  # a row at the end is in it
         )
         if any(row[1] is not None for row in epochs[epoch]):
             applied = truth.bounds[epoch - 1] if epoch else None
-        assert total == Counter(row for row in sessions if applied is None or row[-1] > applied)
+        assert total == Counter(row for row in sessions if applied is None or row[-1] >= applied)
 
 
 def close_pairs(left: list[Row], right: list[Row]) -> Counter[Row]:
