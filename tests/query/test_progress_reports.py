@@ -67,9 +67,9 @@ def test_rows_that_are_late_by_the_watermark_of_a_stream_are_reported(tmp_path: 
 
 def test_a_key_that_has_changed_often_is_one_row_of_what_is_kept(tmp_path: Path) -> None:
     flow = ps.Dataflow("kept")
-    table = flow.table("rows", "k long, v long", key="k")
-    flow.output("sums", table.group_by("k").agg(most=ps.max("v")))
-    epochs = [[{"k": k, "v": epoch} for k in range(2)] for epoch in range(6)]
+    table = flow.table("rows", "k long, g long, v long", key="k")
+    flow.output("sums", table.group_by("g").agg(most=ps.max("v")))
+    epochs = [[{"k": k, "g": k, "v": epoch} for k in range(2)] for epoch in range(6)]
     reports = run(flow, tmp_path, {"rows": epochs})
     kept = {name: each["rows"] for name, each in reports[-1]["kept"].items()}
     assert len(kept) == 3

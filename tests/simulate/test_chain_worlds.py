@@ -38,7 +38,7 @@ NUMBERS = "k long, v long"
 
 def chained() -> ps.Dataflow:
     """Chains before an exchange, behind one and before state, and one into which rows are sent ahead."""
-    flow = ps.Dataflow("chained")
+    flow = ps.Dataflow("chained", optimize=False)
     numbers, late = flow.stream_input("numbers", NUMBERS), flow.stream_input("late", NUMBERS)
     some = numbers.with_columns(v=ps.col("v") + 1).named("a").filter(ps.col("v") % 4 != 0).named("b")
     ahead = late.select("k", "v").named("c").delay(1).exchange("k")
@@ -53,7 +53,7 @@ def chained() -> ps.Dataflow:
 
 
 def looping() -> ps.Dataflow:
-    flow = ps.Dataflow("looping")
+    flow = ps.Dataflow("looping", optimize=False)
     rows = flow.stream_input("rows", SCHEMA).select("key", "n").named("a")
     with rows.loop("down") as loop:
         again = loop.variable(SCHEMA)
@@ -144,7 +144,7 @@ class WaitsInChain(Waits):
 
 def plan_with(logic: type) -> Plan:
     """A plan in which an operator stands where a chain would take it in."""
-    flow = ps.Dataflow("inside")
+    flow = ps.Dataflow("inside", optimize=False)
     rows = (
         flow.stream_input("rows", SCHEMA)
         .select("key", "n")
@@ -213,7 +213,7 @@ class Lends(PassesOn):
 def check_lent() -> None:
     """That an operator of a chain sends after its call is an error of its own, and nothing comes of it."""
     LENT.clear()
-    flow = ps.Dataflow("lends")
+    flow = ps.Dataflow("lends", optimize=False)
 
     def borrow(batch: pa.RecordBatch) -> pa.RecordBatch:
         LENT[0].send(batch)

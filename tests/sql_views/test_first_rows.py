@@ -19,7 +19,7 @@ QUERIES = {
 def test_the_first_rows_alone_are_kept_where_they_alone_are_wanted(text: str) -> None:
     names = [node.name.split(" ")[0] for node in ps.sql(text, t="k long, a long").plan.nodes]
     wants_top = QUERIES[text]
-    assert ("with" in names) == (not wants_top)
+    assert ("over" in names) == (not wants_top)
     assert names.count("top") == (1 if wants_top or wants_top is None else 0)
 
 
