@@ -182,7 +182,7 @@ def test_the_error_names_the_operator_the_parameter_and_both_values(tmp_path: Pa
         run(sums(inputs="ut"), tmp_path, 2)
     assert str(caught.value).startswith(
         "flow 'sums': the checkpoint belongs to another flow: operator changes of of t: input 'in' was "
-        "operator reduce, is operator reduce 2;"
+        "operator agg, is operator agg 2;"
     )
     assert str(caught.value).endswith(
         "Resume with the flow that wrote the checkpoint, or start with a new checkpoint and a new output."
