@@ -210,8 +210,9 @@ def test_a_broken_worker_is_raised_with_a_trace_that_is_judged_alike(
 
 def test_a_run_on_spark_needs_a_checkpoint_to_be_judged() -> None:
     nothing: Any = None
+    session: Any = object()  # it is not asked
     with pytest.raises(FlowError, match=r"flow 'busy' cannot be verified without .* Give checkpoint="):
-        busy_flow().run(nothing, verify=True)
+        busy_flow().run({"rows": nothing, "more": nothing}, on=session, verify=True)
 
 
 def test_times_of_ones_own_are_not_judged_in_other_processes() -> None:

@@ -37,7 +37,7 @@ from pointstamp.storage.memory import MemoryStorage
 from pointstamp.storage.port import Content, Storage, joined
 from pointstamp.topology.domain import Time
 from pointstamp.worker.ports import Message
-from pointstamp.worker.snapshots import OnSnapshot, WorkerSnapshot
+from pointstamp.worker.snapshots import OnSnapshot, WorkerSnapshot, place_of
 from pointstamp.worker.worker import Worker
 from support.recoverables import Published, Rows, by_epoch
 from support.storages import Through
@@ -59,6 +59,7 @@ class Rig:
         self._parts: dict[int, dict[int, SavedPart]] = {}
         self.output: list[tuple[str, int, pa.RecordBatch]] = []
         inboxes: list[deque[Message]] = [deque() for _ in range(workers)]
+        names = {place_of(node): f"{node.kind.value} {node.name}" for node in plan.nodes}
         self.workers = [
             Worker(
                 plan,
@@ -68,7 +69,7 @@ class Rig:
                 deliver=self._deliver,
                 chooser=self,
                 on_snapshot=self._saver(number),
-                restored=restored_from(chain, number, workers) if chain else None,
+                restored=restored_from(chain, number, workers, names=names) if chain else None,
             )
             for number in range(workers)
         ]
