@@ -73,7 +73,7 @@ def test_the_lists_of_the_contracts_are_made_of_the_layers() -> None:
     packages = [package for layer in reversed(LAYERS) for package in layer]
     below = packages[: packages.index("dataflow")]
     lists = {
-        "The rules of the judge know": ("forbidden_modules", {*packages, "graphs"} - {*PLAIN, "judge"}),
+        "The rules of the judge know": ("forbidden_modules", {*packages, "graphs"} - {*PLAIN, "verify"}),
         "Only pointstamp.spark imports": ("source_modules", {*below} - {"spark"}),
         "Above it, only commands": ("source_modules", {*packages, "graphs"} - {*below}),
         "Graph algorithms use": ("forbidden_modules", {*packages} - {"errors", "version"}),

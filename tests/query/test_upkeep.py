@@ -8,7 +8,7 @@
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,8 +79,8 @@ class Compacting:
     turn: Callable[[Callable[[], bool]], bool]
     pause_seconds: float = 0.0
 
-    def for_query(self, query: str, schemas: Any) -> ParquetSink:  # noqa: ANN401 - passed on
-        return self.inner.for_query(query, schemas)
+    def for_query(self, query: str, schemas: Any) -> "Compacting":  # noqa: ANN401 - passed on
+        return replace(self, inner=self.inner.for_query(query, schemas))
 
     def writer(self, worker: int, generation: int) -> Any:  # noqa: ANN401 - passed on
         return self.inner.writer(worker, generation)

@@ -45,7 +45,7 @@ def chains_in(flow: ps.Dataflow) -> dict[tuple[str, str], list[str]]:
 
 
 def begun() -> tuple[ps.Dataflow, ps.Stream]:
-    flow = ps.Dataflow("chains")
+    flow = ps.Dataflow("chains", optimize=False)
     return flow, flow.stream_input("rows", ROWS)
 
 

@@ -381,7 +381,7 @@ class Dataflow:
         >>> flow = ps.Dataflow("words")
         >>> words = flow.stream_input("words", "word string")
         >>> flow.output("counts", words.count("word"))
-        >>> flow.run([[{"word": "so"}, {"word": "so"}]]).table("counts").to_pylist()
+        >>> flow.run([[{"word": "so"}, {"word": "so"}]])["counts"][0].to_pylist()
         [{'word': 'so', 'count': 2}]
 
         """

@@ -1,5 +1,5 @@
-"""Apache Iceberg tables: epochs as snapshots of a table.
+"""Apache Iceberg tables: epochs as snapshots of a table, and snapshots as changes.
 
-``sink`` stages Parquet files and adds them to one table per output. It needs pyiceberg on the driver
-only.
+``sink`` stages Parquet files and adds them to one table per output; ``source`` reads a table and then the
+changes of its snapshots. They need pyiceberg on the driver, and to read on the workers, too.
 """
