@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import acero, types
+from pyarrow import types
 
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.compiler import compile_condition
@@ -119,6 +119,8 @@ def mask_of(condition: MaskFunction | pc.Expression, batch: pa.RecordBatch, who:
 
 def _computed(expression: pc.Expression, table: pa.Table) -> pa.ChunkedArray:
     """The values of an expression, row by row in the order of the table."""
+    from pyarrow import acero  # it loads pandas, which few workers need
+
     rows = acero.Declaration("table_source", acero.TableSourceNodeOptions(table))
     values = acero.Declaration("project", acero.ProjectNodeOptions([expression], ["value"]), [rows])
     # With threads the order is Arrow's to keep, and a worker has one core anyway.
