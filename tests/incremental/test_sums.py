@@ -110,7 +110,9 @@ def test_aggregates_that_are_sums_are_those_of_the_rows_that_are_left(
     epochs, after = [], []
     for _ in range(data.draw(st.integers(1, 4))):
         gone = data.draw(
-            st.lists(st.sampled_from(left), max_size=3) if (left := list(there.elements())) else st.just([])
+            st.lists(st.sampled_from(present), max_size=3)
+            if (present := list(there.elements()))
+            else st.just([])
         )
         gone = list((Counter(gone) & there).elements())
         new = data.draw(st.lists(ROWS, max_size=4))
