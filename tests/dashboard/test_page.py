@@ -87,11 +87,14 @@ def test_an_input_that_holds_an_output_back_is_named_by_a_click(browser: WebDriv
             browser.get(dashboard.address)
             until(browser, lambda: texts(browser, '[data-output="both"]'))
             click(browser, '[data-output="both"]')
-            until(browser, lambda: "holds event time back" in "".join(texts(browser, "#reasons li")))
-            holding = [each for each in texts(browser, "#reasons li") if "holds event time back" in each]
-            assert [("'right'" in each, "'left'" in each) for each in holding] == [(True, False)]
+
+            def holding() -> list[tuple[bool, bool]]:
+                reasons = [each for each in texts(browser, "#reasons li") if "holds event time back" in each]
+                return [("'right'" in each, "'left'" in each) for each in reasons]
+
+            until(browser, lambda: holding() == [(True, False)])  # the left one until its rows are read
             until(browser, lambda: texts(browser, '.node.lit[data-name="right"]'))
-            assert texts(browser, ".edge.lit")
+            until(browser, lambda: texts(browser, ".edge.lit"))
             assert not texts(browser, '.node.lit[data-name="one"]')
             quiet(browser)
     finally:
