@@ -92,7 +92,11 @@ def test_an_input_that_holds_an_output_back_is_named_by_a_click(browser: WebDriv
                 reasons = [each for each in texts(browser, "#reasons li") if "holds event time back" in each]
                 return [("'right'" in each, "'left'" in each) for each in reasons]
 
-            until(browser, lambda: holding() == [(True, False)])  # the left one until its rows are read
+            def named() -> bool:
+                click(browser, '[data-output="both"]')  # what is shown is that of the click
+                return holding() == [(True, False)]
+
+            until(browser, lambda: named())
             until(browser, lambda: texts(browser, '.node.lit[data-name="right"]'))
             until(browser, lambda: texts(browser, ".edge.lit"))
             assert not texts(browser, '.node.lit[data-name="one"]')
