@@ -24,6 +24,7 @@ from pointstamp.connectors.published.bases import Base
 from pointstamp.connectors.published.reader import Published, PublishedOutput, published_now, table_parts
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.query.start_checks import listed
+from pointstamp.spark.data_source import PointstampSource
 from pointstamp.spark.locations import spark_address
 from pointstamp.spark.row_packing import InputSpec
 from pointstamp.spark.slots import is_connect, is_local
@@ -135,6 +136,8 @@ def use_this_python(spark: SparkSession) -> None:
         context: Any = spark.sparkContext
         if context.getConf().get("spark.pyspark.python", None) is None:
             context.pythonExec = sys.executable
+            # Spark looks for data sources in another Python, the one of its own environment.
+            spark.dataSource.register(PointstampSource)
 
 
 def chosen(frame: DataFrame, spec: InputSpec) -> DataFrame:
