@@ -31,14 +31,39 @@ def test_a_star_import_brings_every_name_that_is_not_one_of_pythons_own() -> Non
 
 def test_an_unknown_name_says_what_there_is() -> None:
     with pytest.raises(
-        AttributeError, match="pointstamp has no 'Dataflows'; it has Dataflow, Expression, OutputTables"
+        AttributeError, match="pointstamp has no 'weather'; it has Dataflow, Expression, OutputTables"
     ):
+        getattr(ps, "weather")  # noqa: B009 - it is the access that is tested
+
+
+def test_a_misspelt_name_is_answered_with_the_nearest() -> None:
+    with pytest.raises(AttributeError, match=r"pointstamp has no 'Dataflows'. Did you mean 'Dataflow'\?"):
         getattr(ps, "Dataflows")  # noqa: B009 - it is the access that is tested
 
 
 @pytest.mark.parametrize(
+    ("name", "home"), [("upper", "functions"), ("kafka", "io"), ("Antichain", "timely"), ("Source", "ports")]
+)
+def test_a_name_of_a_module_is_answered_with_that_module(name: str, home: str) -> None:
+    with pytest.raises(AttributeError, match=f"pointstamp has no '{name}'; here that is ps.{home}.{name}"):
+        getattr(ps, name)
+
+
+def test_groups_say_that_they_are_aggregated_first() -> None:
+    groups = ps.Dataflow("f").table("t", "k string, v long").group_by("k")
+    with pytest.raises(AttributeError, match=r"group_by\(...\) has no 'pivot'; it has agg and count"):
+        groups.pivot  # type: ignore[attr-defined]  # noqa: B018 - it is the access that is tested
+
+
+@pytest.mark.parametrize(
     ("name", "said"),
-    [("any", "ps.bool_or"), ("every", "ps.bool_and"), ("avg", "ps.mean"), ("Window", "table.with_columns")],
+    [
+        ("any", "ps.bool_or"),
+        ("every", "ps.bool_and"),
+        ("avg", "ps.mean"),
+        ("Window", "table.with_columns"),
+        ("window", "table.window"),
+    ],
 )
 def test_a_name_of_another_library_is_answered_with_the_one_here(name: str, said: str) -> None:
     with pytest.raises(AttributeError, match=f"pointstamp has no '{name}'; here that is {said}"):

@@ -238,7 +238,7 @@ CASES: list[tuple[Callable[[Any, Any], Any], type[Exception], str]] = [
         "adds up what .* while the old one is not taken back",
     ),
     (lambda a, b: a.dropDuplicates(), AttributeError, r"here that is distinct\(\), or distinct\('key'\)"),
-    (lambda a, b: a.tpo(), AttributeError, "has no 'tpo'; it has .*, top, join"),
+    (lambda a, b: a.tpo(), AttributeError, "has no 'tpo'. Did you mean 'top'"),
 ]
 
 

@@ -142,7 +142,7 @@ CASES: list[tuple[Callable[[Any, Any], Any], type[Exception], str]] = [
     (lambda a, b: a.iterate(lambda x: x.select("shop")), SchemaError, "needs the same columns on both sides"),
     (lambda a, b: a.groupBy("shop"), AttributeError, r"here that is group_by\('key'\)\.agg\("),
     (lambda a, b: a.withColumn("x", 1), AttributeError, "here that is with_columns"),
-    (lambda a, b: a.jion(b), AttributeError, "has no 'jion'; it has changes, upserts, select"),
+    (lambda a, b: a.jion(b), AttributeError, "has no 'jion'. Did you mean 'join'"),
 ]
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pointstamp.errors import FlowError
 from pointstamp.reduce.aggregate import Aggregate, Aggregation
@@ -32,6 +32,14 @@ class RowGroups(Generic[T]):
     def count(self) -> T:
         """Count the rows of each key; the column is ``count``."""
         return self._aggregated({"count": Aggregate("count")}, "count")
+
+    if not TYPE_CHECKING:  # to a type checker, a name that is not there is a mistake
+
+        def __getattr__(self, name: str) -> object:
+            if name.startswith("_"):
+                raise AttributeError(f"'RowGroups' object has no attribute '{name}'", name=name, obj=self)
+            said = f"group_by(...) has no '{name}'; it has agg and count: agg(total=ps.sum('amount'))."
+            raise AttributeError(said, name=name, obj=self)
 
 
 def given_aggregates(
