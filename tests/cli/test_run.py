@@ -366,4 +366,5 @@ def test_spark_submit_runs_a_script_that_runs_a_flow(folder: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "[(0, '007', 2), (0, 'b', 1)]"
+    # Spark puts a script's warnings among its lines, such as that of a slow machine: it waits for workers.
+    assert done.stdout.splitlines()[-1] == "[(0, '007', 2), (0, 'b', 1)]"
