@@ -10,6 +10,7 @@ Families, and what only each can find:
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -50,10 +51,10 @@ def environment(folder: Path) -> dict[str, str]:
     }
 
 
-def tortured(folder: Path, *arguments: str) -> dict[str, Any]:
+def tortured(folder: Path, *arguments: str, seconds: int = 20) -> dict[str, Any]:
     """The report of a torture of a few seconds."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.torture.run", "--seconds=20", *arguments],
+        [sys.executable, "-m", "tests.torture.run", f"--seconds={seconds}", *arguments],
         env=environment(folder),
         cwd=ROOT,
         capture_output=True,
@@ -67,13 +68,16 @@ def tortured(folder: Path, *arguments: str) -> dict[str, Any]:
 
 
 @contextmanager
-def daemon(folder: Path, name: str, *arguments: str, until: str) -> Iterator[str]:
+def daemon(folder: Path, name: str, *arguments: str, until: str, options: str = "") -> Iterator[str]:
     """A Java process of Spark's that has said it is ready; it is stopped by the pid that started it."""
     log = folder / "log4j2.properties"
     log.write_text(LOGGING)
     running = subprocess.Popen(
         [str(SPARK_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments],
-        env={**environment(folder), "SPARK_DAEMON_JAVA_OPTS": f"-Dlog4j2.configurationFile=file:{log}"},
+        env={
+            **environment(folder),
+            "SPARK_DAEMON_JAVA_OPTS": f"-Dlog4j2.configurationFile=file:{log} {options}",
+        },
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -108,6 +112,29 @@ def test_on_a_standalone_master_killed_workers_cost_no_epoch(tmp_path: Path) -> 
         report = tortured(tmp_path, f"--master={master}", "--workers=2", "--seed=1", "--spare-executors")
     assert (report["lost"], report["duplicated"]) == (0, 0)
     assert report["restarts"] >= 1
+
+
+@pytest.mark.parametrize("keeper", ["the external shuffle service", "shuffle tracking"])
+def test_executors_that_are_lost_on_a_standalone_master_under_dynamic_allocation_cost_no_epoch(
+    keeper: str, tmp_path: Path
+) -> None:
+    own = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+    worker = ("--cores", "4", "--memory", "2g", "--work-dir", str(tmp_path / "work"), *own)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    service, arguments = "", ["--dynamic-allocation"]
+    if keeper == "the external shuffle service":
+        service = f"-Dspark.shuffle.service.enabled=true -Dspark.shuffle.service.port={port}"
+        arguments.append(f"--shuffle-service={port}")
+    ready = r"Successfully registered with master"
+    with (
+        daemon(tmp_path, "master.Master", *own, until=r"spark://127\.0\.0\.1:\d+") as master,
+        daemon(tmp_path, "worker.Worker", *worker, master, until=ready, options=service),
+    ):
+        report = tortured(tmp_path, f"--master={master}", "--losses=4", *arguments, seconds=SECONDS_MAX)
+    assert (report["lost"], report["duplicated"]) == (0, 0)
+    assert report["done"] == {"kill executor": 4}
+    assert report["executors seen"] > 2
 
 
 STOPPED = """
