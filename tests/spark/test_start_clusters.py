@@ -21,6 +21,8 @@ from typing import Any
 import pyspark
 import pytest
 
+from support.streams import counts_by_epoch, published_by_epoch
+
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -135,6 +137,71 @@ def test_executors_that_are_lost_on_a_standalone_master_under_dynamic_allocation
     assert (report["lost"], report["duplicated"]) == (0, 0)
     assert report["done"] == {"kill executor": 4}
     assert report["executors seen"] > 2
+
+
+LEFT = """
+import json, os, signal, sys
+from contextlib import suppress
+from pathlib import Path
+import pointstamp as ps
+from support.streams import put, until, words_flow
+from torture.story import end, executors, is_below, session
+
+folder = Path(sys.argv[1])
+spark = session("local-cluster[2,2,1024]")
+application = spark.sparkContext.applicationId
+
+def start(workers):
+    return words_flow("words").start(
+        on=spark,
+        words=ps.io.files(folder / "in"),
+        checkpoint=f"{folder}/c",
+        output=f"{folder}/o",
+        workers=workers,
+    )
+
+def is_python(process):
+    with suppress(OSError):
+        return b"pyspark.daemon" in (process / "cmdline").read_bytes()
+
+def is_loaded(executor):
+    found = [int(each.name) for each in Path("/proc").glob("[0-9]*") if is_python(each)]
+    return any(is_below(each, executor) for each in found)
+
+put(folder / "in", "0", {"word": ["a", "b"]})
+query = start(1)
+until(lambda: query.epoch >= 0)
+until(lambda: len(executors(application)) == 2 and all(map(is_loaded, executors(application))))
+query.stop()
+query = start(3)
+put(folder / "in", "1", {"word": ["a"]})
+until(lambda: query.epoch >= 1)
+before = len(query.workers())
+worker = query.workers()[0][1]
+os.kill(next(each for each in executors(application) if is_below(worker, each)), signal.SIGKILL)
+until(lambda: query.restarts == 1)
+put(folder / "in", "2", {"word": ["b", "b"]})
+until(lambda: query.epoch >= 2)
+print(json.dumps({"before": before, "after": len(query.workers()), "restarts": query.restarts}))
+query.stop()
+end(spark)
+"""
+
+
+def test_idle_executors_load_python_and_a_query_continues_in_the_slots_that_a_lost_one_leaves(
+    tmp_path: Path,
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LEFT, str(tmp_path)],
+        env={**environment(tmp_path), "PYTHONPATH": f"{ROOT / 'tests'}:{':'.join(sys.path)}"},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4_000:]
+    assert json.loads(done.stdout.strip().splitlines()[-1]) == {"before": 3, "after": 2, "restarts": 1}
+    assert published_by_epoch(tmp_path / "o", "counts") == counts_by_epoch([["a", "b"], ["a"], ["b", "b"]])
 
 
 STOPPED = """

@@ -16,7 +16,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from pointstamp.errors import PointstampError
-from pointstamp.spark.errand import Errand
+from pointstamp.spark.errand import Errand, inheritance
+from pointstamp.spark.slots import slots_now
 
 _LOOK_SECONDS: Final = 1.0
 _log = logging.getLogger("pointstamp.spark")
@@ -29,6 +30,8 @@ class WarmUp:
         self._spark = spark
         self._flow = flow
         self._is_at_work = is_at_work
+        # Its tasks run in the pool, and with the job group, of the thread that starts the query.
+        self._inherit = inheritance(spark)
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._look, name="pointstamp-warm-up", daemon=True)
         self.warm: set[str] = set()
@@ -54,17 +57,20 @@ class WarmUp:
     # Inside.
 
     def _look(self) -> None:
+        self._inherit()
         while not self._stopped.wait(_LOOK_SECONDS):
             if not self._is_at_work():
                 continue
             running = tasks_of_executors(self._spark)
             self.warm &= running.keys()
             idle = {each for each, tasks in running.items() if not tasks}
-            if idle - self.warm and self._load(len(running)):
+            # Spark deals tasks out in turn. Those that wait for a slot would make it start executors.
+            free = (slots_now(self._spark) or 0) - sum(running.values())
+            if idle - self.warm and free > 0 and self._load(min(len(running), free)):
                 self.warm |= idle
 
     def _load(self, tasks: int) -> bool:
-        """Run one task on each executor that has a free slot: Spark deals them out in turn."""
+        """Run so many tasks that load; whether they have ended, well or not."""
 
         def run() -> None:
             self._spark.sparkContext.setJobDescription(f"pointstamp: flow '{self._flow}', loads executors")
