@@ -3,12 +3,13 @@
     .venv/bin/python -m benchmarks.spark.lost_executor [--workers 2] [--kills 6] [--loaded]
 
 A query runs in ``local-cluster[2,2,1024]``; the executor of one of its workers is killed (SIGKILL) again and
-again. One JSON line per step: its median, and the median since the kill; then how long it took until the
-first new epoch, and with how many workers that was. ``executor_s`` is from the same kill until Spark has
-started another executor, which the query does not wait for. The limit of the same run comes last: an empty
-job of as many tasks as workers, submitted when an executor is killed, until it is done. With ``--loaded``
-Spark's Python workers are forked from a daemon that has loaded what they need (``pointstamp.spark.daemon``).
-The counts are compared with numpy's.
+again, each time when the idle executors have loaded Python (``pointstamp.spark.warm_up``). One JSON line per
+step: its median, and the median since the kill; then how long it took until the first new epoch, and with how
+many workers that was. ``executor_s`` is from the same kill until Spark has started another executor, which
+the query does not wait for. The limit of the same run comes last: an empty job of as many tasks as workers,
+submitted when an executor is killed, until it is done. With ``--loaded`` Spark's Python workers are forked
+from a daemon that has loaded what they need (``pointstamp.spark.daemon``). The counts are compared with
+numpy's.
 """
 
 import argparse
@@ -38,9 +39,10 @@ from pointstamp.connectors.published.reader import read_changes
 from pointstamp.query.policy import RestartPolicy
 from pointstamp.query.query import Query
 from pointstamp.spark.slots import slots_now
+from pointstamp.spark.warm_up import WarmUp, tasks_of_executors
 
 MASTER = "local-cluster[2,2,1024]"
-SLOTS = 4
+EXECUTORS, SLOTS = 2, 4
 EXECUTOR_SECONDS_MAX = 120.0
 SETTINGS = {
     "spark.driver.memory": "1g",
@@ -81,11 +83,19 @@ class Replacement:
             found.append(monotonic() - begun)
 
 
+def is_warm(warm_up: WarmUp, spark: SparkSession) -> bool:
+    """Whether each executor runs a worker, or has run one task."""
+    running = tasks_of_executors(spark)
+    return len(running) == EXECUTORS and all(tasks or name in warm_up.warm for name, tasks in running.items())
+
+
 def disturb(query: Query, kills: int, moments: Moments, replaced: Replacement) -> list[dict[str, float]]:
     """Kill one executor after the other; return the moments of each turn."""
     turns = []
+    (warm_up,) = (each for each in query._companions if isinstance(each, WarmUp))  # noqa: SLF001
     until(lambda: query.epoch >= 2, query)
     for _ in range(kills):
+        until(lambda: is_warm(warm_up, replaced.spark), query)
         restarts, victim = query.restarts, executor_of(query.workers()[0][1])
         moments.begin()
         moments.take(STEPS[0])
