@@ -31,7 +31,7 @@ from benchmarks.figures import report, timed
 from benchmarks.spark.session import SLOTS, session
 from pyspark.sql import DataFrame, SparkSession
 
-from pointstamp import Dataflow
+from pointstamp import Dataflow, QueryOptions
 from pointstamp.dataflow.operator import operator
 from pointstamp.io import files
 
@@ -43,12 +43,18 @@ EPOCHS = 10
 Batches = Iterator[pa.RecordBatch]
 
 
-def start_up(spark: SparkSession) -> None:
+def start_up(spark: SparkSession, *, barrier: bool = False) -> None:
     """A flow with one row, from the call to the published result."""
     flow = Dataflow("start-up")
     flow.output("rows", flow.stream_input("rows", "id long"))
     with tempfile.TemporaryDirectory(prefix="pointstamp-bench-") as folder:
-        found = flow.run(on=spark, rows=spark.range(1), workers=SLOTS, output=f"{folder}/out")["rows"]
+        found = flow.run(
+            on=spark,
+            rows=spark.range(1),
+            workers=SLOTS,
+            output=f"{folder}/out",
+            options=QueryOptions(barrier=barrier),
+        )["rows"]
         assert found.columns == ["epoch", "id"]
 
 

@@ -26,13 +26,17 @@ T = TypeVar("T")
 
 @contextmanager
 def session(
-    name: str, slots: int = SLOTS, settings: Mapping[str, str] = NOTHING_MORE
+    name: str,
+    slots: int = SLOTS,
+    settings: Mapping[str, str] = NOTHING_MORE,
+    *,
+    master: str | None = None,
 ) -> Iterator[SparkSession]:
-    """A Spark of some slots on this machine, on loopback, stopped at the end."""
+    """A Spark of some slots on this machine, or of a master, on loopback, stopped at the end."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     begin = perf_counter()
     builder = (
-        SparkSession.builder.master(f"local[{slots}]")
+        SparkSession.builder.master(master or f"local[{slots}]")
         .appName(name)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")

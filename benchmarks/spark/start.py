@@ -1,12 +1,13 @@
-"""The first job of a session, step by step, beside a bare one.
+"""The first job of a session, step by step, and later ones, beside a bare one.
 
-    .venv/bin/python -m benchmarks.spark.start [--only bare|flow|loaded]
+    .venv/bin/python -m benchmarks.spark.start [--only bare|flow|barrier|loaded]
 
-Three sessions, one after the other, each in a process of its own, because only the first job of a Java
+Four sessions, one after the other, each in a process of its own, because only the first job of a Java
 process pays for its classes: *bare* is a job with an empty function, which is the limit; *flow* is a
-flow with one row, from the call to the published result; *loaded* is the same with
-``pointstamp.spark.daemon``. One JSON line per step, with the ms since the step before and since the call, and
-the processor time that a task's process had taken when its function was called. "a bare Python" is the
+flow with one row, from the call to the published result; *barrier* is the same with ``barrier=True``, and
+*loaded* with ``pointstamp.spark.daemon``. One JSON line per step of the first job, with the ms since the step
+before and since the call, and the processor time that a task's process had taken when its function was
+called; then the seconds of the first job, and the median of later ones. "a bare Python" is the
 processor time of loading: what Spark's worker loads anyway, and with it what ours does.
 """
 
@@ -18,11 +19,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from statistics import median
 from time import process_time
 
 import pyarrow as pa
-from benchmarks.figures import report
+from benchmarks.figures import report, timed
 from benchmarks.spark.gang import start_up
 from benchmarks.spark.session import SLOTS, session
 from benchmarks.spark.steps import Moments, born, note, table
@@ -45,7 +48,8 @@ STEPS = [
 BORN, CALLED = STEPS[3:5]
 LOADED = "processor time"
 WHERE = "POINTSTAMP_BENCH_MOMENTS"
-KINDS = ("bare", "flow", "loaded")
+KINDS = ("bare", "flow", "barrier", "loaded")
+LATER = 7
 LOADS = ("pyspark.worker, pyarrow", "pyspark.worker, pyarrow, pointstamp.spark.bounded")
 
 
@@ -81,7 +85,7 @@ def run_bare(spark: SparkSession, moments: Moments) -> None:
     moments.take(STEPS[5])
 
 
-def run_flow(spark: SparkSession, moments: Moments) -> None:
+def run_flow(spark: SparkSession, moments: Moments, *, barrier: bool) -> None:
     """A flow with one row."""
     with ExitStack() as opened:
         opened.enter_context(moments.around(job, "input_specs", before=STEPS[1]))
@@ -91,21 +95,25 @@ def run_flow(spark: SparkSession, moments: Moments) -> None:
         opened.callback(setattr, worker_formation, "Task", Task)
         setattr(worker_formation, "Task", NotedTask)  # noqa: B010 - the name is imported there
         moments.take(STEPS[0])
-        start_up(spark)
+        start_up(spark, barrier=barrier)
         moments.take(STEPS[7])
 
 
 def measure(kind: str) -> None:
-    """The first job of one session."""
+    """The first job of one session, and later ones."""
     settings = {"spark.python.daemon.module": "pointstamp.spark.daemon"} if kind == "loaded" else {}
     with tempfile.TemporaryDirectory(prefix="pointstamp-bench-") as folder:
         os.environ[WHERE] = folder
         moments = Moments(Path(folder))
         with session("start", SLOTS, settings) as spark:
-            (run_bare if kind == "bare" else run_flow)(spark, moments)
-        found = moments.with_tasks()
+            act = run_bare if kind == "bare" else partial(run_flow, barrier=kind == "barrier")
+            act(spark, moments)
+            found = moments.with_tasks()
+            later = [timed(partial(act, spark, moments))[0] for _ in range(LATER)]
     for name, step, since in table([found], STEPS):
         report(kind, step=name, ms=step, since_ms=since)
+    report(kind, which="first", seconds=found[STEPS[5 if kind == "bare" else 7]] - found[STEPS[0]])
+    report(kind, which="later", seconds=median(later), seconds_best=min(later))
     report(kind, step="loaded by a task's process", processor_ms=found[LOADED] * 1000)
 
 

@@ -1,4 +1,4 @@
-"""The main program of the cluster tests: a loop on a master that is given, checked against this process.
+"""The main program of the cluster tests: a loop and a query on a master, checked against this process.
 
 Run as a program of its own, because a process has one SparkContext. Prints one line of JSON.
 """
@@ -10,6 +10,7 @@ import sys
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import count_distinct, udf
 
@@ -28,6 +29,28 @@ def halving() -> ps.Dataflow:
         loop.feedback(again, half.filter(pc.field("x") > 0))
         flow.output("seen", loop.leave(now).count("x"))
     return flow
+
+
+def query_is_right(spark: SparkSession, folder: str) -> bool:
+    """Whether a query over three files publishes the counts of each epoch."""
+    os.makedirs(f"{folder}/in")
+    for number in range(3):
+        pq.write_table(pa.table({"x": [number, 7, 7]}), f"{folder}/in/{number}.parquet")
+    flow = ps.Dataflow("counting")
+    flow.output("counts", flow.stream_input("numbers", "x long").group_by("x", running=True).count())
+    numbers = ps.io.files(f"{folder}/in", in_order=True)
+    query = flow.start(
+        on=spark,
+        numbers=numbers,
+        checkpoint=f"{folder}/checkpoint",
+        output=f"{folder}/out",
+        workers=2,
+        available_now=True,
+    )
+    query.await_termination()
+    found = ps.read_changes(f"{folder}/out", "counts").select(["epoch", "x", "count"]).to_pylist()
+    rows = sorted(tuple(row.values()) for row in found)
+    return rows == sorted((n, *row) for n in range(3) for row in ((n, 1), (7, 2 * n + 2)))
 
 
 def neighbours() -> ps.Dataflow:
@@ -69,6 +92,7 @@ def main(master: str, folder: str) -> None:
     report = {
         "same": sorted(map(tuple, there.collect()))
         == sorted(tuple(row.values()) for row in here.to_pylist()),
+        "query": query_is_right(spark, f"{folder}-query"),
         "rows": there.count(),
         "processes": processes,
         "near": sorted({row["near"] for row in near.collect()}),

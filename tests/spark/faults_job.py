@@ -31,12 +31,21 @@ SETTINGS = {
     "spark.task.maxFailures": "2",
     "spark.excludeOnFailure.enabled": "true",
     "spark.excludeOnFailure.task.maxTaskAttemptsPerNode": "1",
+    "spark.excludeOnFailure.application.maxFailedTasksPerExecutor": "100",
     "spark.decommission.enabled": "true",
     "spark.speculation": "true",
     "spark.speculation.interval": "200ms",
     "spark.speculation.task.duration.threshold": "1s",
     "spark.deploy.maxExecutorRetries": "-1",
 }
+
+
+BROKEN_HOST = "127.0.0.2"
+PYTHON = """#!/bin/sh
+[ -e {broken} ] && grep -aq -- {host} /proc/$PPID/cmdline && exit 1
+exec {python} "$@"
+"""
+"""The executors' Python, which does not start on one of the hosts as long as a file is there."""
 
 
 class Story:
@@ -87,13 +96,15 @@ class Story:
 
 
 def tasks_of(spark: SparkSession) -> list[Any]:
-    """The tasks that Spark runs now, as it shows them."""
+    """The tasks of workers that Spark runs now, as it shows them."""
     context: Any = spark.sparkContext
     store = context._jsc.sc().statusStore()
     stages = store.activeStages()
     found = []
     for number in range(stages.size()):
         stage = stages.apply(number)
+        if "loads executors" in str(stage.description()):
+            continue
         tasks = store.taskList(stage.stageId(), stage.attemptId(), 100)
         found += [(stage, tasks.apply(each)) for each in range(tasks.size())]
     return found
@@ -106,9 +117,28 @@ def executor_of(pid: int) -> int:
     return pid
 
 
+def host_of(pid: int) -> str:
+    """The host of an executor, as Spark names it."""
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+    return words[words.index("--hostname") + 1]
+
+
 def kill(pid: int) -> None:
     """End a process at once."""
     os.kill(pid, signal.SIGKILL)
+
+
+def excluded_nodes(spark: SparkSession, folder: Path) -> dict[str, Any]:
+    """Python does not start on one of the hosts: the attempt that fails there is repeated on the other."""
+    story = Story(spark, folder, workers=2)
+    found = {
+        "failed on": sorted({task.host() for _, task in tasks_of(spark) if task.status() == "FAILED"}),
+        "workers on": sorted({host_of(executor_of(pid)) for pid in story.pids()}),
+        "workers": len(story.pids()),
+        "restarts": story.query.restarts,
+    }
+    story.query.stop()
+    return {**found, "is right": story.is_right()}
 
 
 def speculation_and_pools(spark: SparkSession, folder: Path) -> dict[str, Any]:
@@ -193,14 +223,20 @@ def bounded_run_beside(spark: SparkSession, folder: Path) -> dict[str, Any]:
 def main() -> None:
     """Run all stories in one session."""
     master, folder = sys.argv[1], Path(sys.argv[2])
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    broken, python = folder / "broken", folder / "python"
+    folder.mkdir()
+    broken.touch()
+    python.write_text(PYTHON.format(broken=broken, host=BROKEN_HOST, python=sys.executable))
+    python.chmod(0o755)
+    os.environ["PYSPARK_PYTHON"] = str(python)
     settings = {**SETTINGS, "spark.executorEnv.PYTHONPATH": ":".join(sys.path)}
     spark = SparkSession.builder.master(master).config(map=dict(settings)).getOrCreate()
     until(lambda: spark.sparkContext.defaultParallelism >= 4)
     found = {}
-    for story in (speculation_and_pools, decommissioning, bounded_run_beside):
+    for story in (excluded_nodes, speculation_and_pools, decommissioning, bounded_run_beside):
         (folder / story.__name__).mkdir(parents=True)
         found[story.__name__] = story(spark, folder / story.__name__)
+        broken.unlink(missing_ok=True)
     spark.stop()
     sys.stdout.write(json.dumps(found) + "\n")
 

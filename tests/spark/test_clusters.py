@@ -3,7 +3,7 @@
 Families:
 - local-cluster: Spark starts a master, workers and executors by itself;
 - standalone: a master and two workers are started here, as an administrator would, on loopback;
-- YARN: a resource manager and two nodes in one process, as an application of which a barrier stage runs.
+- YARN: a resource manager and two nodes in one process, as an application of which the workers are tasks.
 Only these can find what works in one process by accident: addresses, environments, pickled flows, files.
 """
 
@@ -29,8 +29,8 @@ JOB = Path(__file__).with_name("cluster_job.py")
 JOB_SECONDS_MAX = 600
 STOP_SECONDS_MAX = 180
 START_LINES_MAX = 2_000
-EXPECTED = {"same": True, "processes": 2, "near": [1]}
-"""Two executors of one host, which reach each other through unix sockets."""
+EXPECTED = {"same": True, "query": True, "processes": 2, "near": [2]}
+"""Two executors and the driver, which reach each other through unix sockets on one host."""
 
 
 def environment(folder: Path) -> dict[str, str]:

@@ -103,6 +103,7 @@ def test_a_query_with_fewer_slots_than_workers_starts_with_fewer_and_says_so(
 ) -> None:
     plan = plan_slots(connect(4), 8, least=2, stays=True)
     assert (plan.wish, plan.capped(4), plan.capped(6), plan.capped(20)) == (8, 4, 6, 8)
+    assert plan.capped(0) == 8, "all executors are lost, and others will come"
     assert "8 workers were asked for, but Spark has 4 slots: the flow starts with 4 workers." in caplog.text
     with pytest.raises(FlowError, match=r"5 workers were asked for, but Spark has 4 slots"):
         plan_slots(connect(4), 8, least=5)

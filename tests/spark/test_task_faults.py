@@ -48,6 +48,18 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
+def test_a_node_on_which_a_task_has_failed_is_excluded_and_the_workers_start_on_the_other(
+    told: dict[str, Any],
+) -> None:
+    assert told["excluded_nodes"] == {
+        "failed on": ["127.0.0.2"],
+        "workers on": ["127.0.0.1"],
+        "workers": 2,
+        "restarts": 0,
+        "is right": True,
+    }
+
+
 def test_copies_of_a_worker_by_speculation_do_no_work_and_end_no_worker(told: dict[str, Any]) -> None:
     story = told["speculation_and_pools"]
     assert story["restarts under speculation"] == 0

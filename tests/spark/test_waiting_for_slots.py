@@ -1,10 +1,12 @@
 """A query waits for slots, says so, and runs with as many workers as Spark has slots for."""
 
 import os
+import re
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 import pointstamp as ps
-from pointstamp.errors import FlowError
-from pointstamp.spark import crew, worker_formation
-from support.streams import counts_by_epoch, published_by_epoch, put, until
+from pointstamp.errors import FlowError, RecoveryError
+from pointstamp.query.query_page import QuerySight
+from pointstamp.spark import crew, streaming, worker_formation
+from support.streams import SECONDS_MAX, counts_by_epoch, published_by_epoch, put, until
 
 pytestmark = pytest.mark.spark
 WORDS = ["a", "b", "a"]
@@ -42,16 +45,28 @@ def held(flag: str) -> object:
     return hold
 
 
-def test_a_query_that_waits_for_slots_says_what_it_needs_and_begins_when_they_are_free(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    flag = tmp_path / "free"
+NEEDS = "0 of 2 workers have started, at least 1 are needed, and Spark has 2 slots"
+
+
+@contextmanager
+def no_slot_left(spark: SparkSession, flag: Path) -> Iterator[None]:
+    """A job that holds both slots until the file is there, or to the end."""
     hold = held(str(flag))
     job = threading.Thread(target=lambda: spark.range(0, 2, 1, 2).mapInArrow(hold, "id long").collect())
     job.start()
-    put(tmp_path / "in", "0", {"word": WORDS})
     try:
         until(lambda: len(spark.sparkContext.statusTracker().getActiveJobsIds()) > 0)
+        yield
+    finally:
+        flag.touch()
+        job.join()
+
+
+def test_a_query_that_waits_for_slots_says_what_it_needs_and_begins_when_they_are_free(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(tmp_path / "in", "0", {"word": WORDS})
+    with no_slot_left(spark, tmp_path / "free"):
         query = counting().start(
             on=spark,
             words=ps.io.files(tmp_path / "in"),
@@ -61,18 +76,37 @@ def test_a_query_that_waits_for_slots_says_what_it_needs_and_begins_when_they_ar
         )
         try:
             until(lambda: "waiting for Spark to start workers" in query.status["message"])
-            message = query.status["message"]
-            assert "0 of 2 workers have started, at least 1 are needed, and Spark has 2 slots" in message
-            assert "waiting for Spark to start workers: 0 of 2 workers" in " ".join(query.why("counts"))
-            flag.touch()
+            assert NEEDS in query.status["message"]
+            assert f"waiting for Spark to start workers: {NEEDS}" in " ".join(query.why("counts"))
+            assert f"query 'words' is waiting for Spark to start workers: {NEEDS}" in caplog.text
+            page = QuerySight(query, query._supervisor, control=False)
+            assert page.moment()["phase"] == f"waiting for Spark to start workers: {NEEDS}"
+            (tmp_path / "free").touch()
             until(lambda: query.epoch >= 0)
             assert query.restarts == 0
         finally:
             query.stop()
-    finally:
-        flag.touch()
-        job.join()
     assert published_by_epoch(tmp_path / "o", "counts") == counts_by_epoch([WORDS])
+
+
+def test_a_query_that_gets_no_slot_ends_with_an_error_that_says_what_to_do(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "SparkLauncher", partial(crew.SparkLauncher, slots_seconds_max=4.0))
+    put(tmp_path / "in", "0", {"word": WORDS})
+    with no_slot_left(spark, tmp_path / "free"):
+        query = counting().start(
+            on=spark,
+            words=ps.io.files(tmp_path / "in"),
+            checkpoint=str(tmp_path / "c"),
+            output=str(tmp_path / "o"),
+            workers=2,
+        )
+        error = f"Spark has not started enough workers within 4 seconds: {NEEDS}. Free slots that other jobs"
+        with pytest.raises(RecoveryError, match=re.escape(error)):
+            query.await_termination(SECONDS_MAX)
+        assert not query.is_active
+    assert spark.range(0, 10, 1, 2).count() == 10
 
 
 def test_a_query_with_fewer_slots_than_workers_runs_with_fewer(

@@ -29,6 +29,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--spare-executors", action="store_true", help="hit only the workers in them")
     parser.add_argument("--dynamic-allocation", action="store_true", help="executors come and go")
+    parser.add_argument("--shuffle-service", type=int, metavar="PORT", help="in place of shuffle tracking")
     parser.add_argument("--losses", type=int, help="kill so many executors, and nothing else")
     arguments = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as pytest does for these folders
@@ -42,6 +43,7 @@ def main() -> int:
             workers=arguments.workers,
             spare_executors=arguments.spare_executors,
             dynamic_allocation=arguments.dynamic_allocation,
+            shuffle_service=arguments.shuffle_service,
             losses=arguments.losses,
             master=arguments.master if arguments.mode == "local-cluster" else None,
         )

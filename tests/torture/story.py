@@ -1,7 +1,7 @@
 """The story of one torture: a query, edges that arrive, a nemesis, and the judge at the end.
 
-Each process is named by the query itself (its workers) or found among the descendants of this one (Spark's
-executors), so that nobody else's is ever hit.
+Each process is named by the query itself (its workers) or by the id of this application (Spark's executors),
+so that nobody else's is ever hit.
 """
 
 import os
@@ -10,6 +10,7 @@ import shutil
 import signal
 import sys
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,7 @@ SILENCE_SECONDS_MAX: Final = 3.0
 END_SECONDS_MAX: Final = 600.0
 RESTARTS: Final = ps.RestartPolicy(restarts_max=100_000, pause_seconds=0.01, pause_seconds_max=0.5)
 END: Final = "_end"
+NOTHING_MORE: Final[Mapping[str, str]] = {}
 
 Edges = list[tuple[int, int]]
 
@@ -75,7 +77,8 @@ class Nemesis:
 
     query: ps.Query
     chosen: random.Random
-    has_executors: bool
+    application: str | None
+    """The id of Spark's application whose executors are hit; None to hit workers only."""
     losses: int | None = None
     """Kill so many executors, one after the other, and nothing else."""
     seen: set[int] = field(default_factory=set)
@@ -116,9 +119,9 @@ class Nemesis:
         act = self.chosen.choice(["kill one", "kill one", "kill all", "stop one", "kill executor"])
         if self.losses is not None:
             act = "kill executor"
-        if act == "kill executor" and self.has_executors:
+        if act == "kill executor" and self.application is not None:
             # One that runs a worker: any other is no loss to the query.
-            found = executors()
+            found = executors(self.application)
             self.seen.update(found)
             pids = [pid for pid in found if any(is_below(worker, pid) for worker in pids)] or found
         victims = pids if act == "kill all" else [self.chosen.choice(pids)]
@@ -162,27 +165,20 @@ def is_below(pid: int, ancestor: int) -> bool:
     return pid == ancestor
 
 
-def executors() -> list[int]:
-    """The executors that Spark runs for this process."""
+def executors(application: str) -> list[int]:
+    """The executors of an application on this machine, whoever has started them."""
     parents: dict[int, int] = {}
-    named: list[int] = []
+    found: list[int] = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         with suppress(OSError):
-            pid = int(entry.name)
-            parents[pid] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            if b"CoarseGrainedExecutorBackend" in (entry / "cmdline").read_bytes():
-                named.append(pid)
-
-    def is_ours(pid: int) -> bool:
-        while pid > 1 and pid != os.getpid():
-            pid = parents.get(pid, 0)
-        return pid == os.getpid()
-
-    found = [pid for pid in named if is_ours(pid)]
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            if b"CoarseGrainedExecutorBackend" in b" ".join(words) and application.encode() in words:
+                found.append(int(entry.name))
+                parents[found[-1]] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
     # A script starts Java in its own process or as its child; either way the last one is Java.
-    return [pid for pid in found if not any(parents[other] == pid for other in found)]
+    return [pid for pid in found if pid not in parents.values()]
 
 
 def torture(
@@ -194,17 +190,19 @@ def torture(
     master: str | None,
     spare_executors: bool = False,
     dynamic_allocation: bool = False,
+    shuffle_service: int | None = None,
     losses: int | None = None,
 ) -> dict[str, Any]:
     """Run the story, in processes or, with a master, on Spark; return what happened."""
     (folder / "in").mkdir()
-    spark = None if master is None else session(master, dynamic_allocation=dynamic_allocation)
+    settings = elastic(shuffle_service) if dynamic_allocation else {}
+    spark = None if master is None else session(master, settings)
     query = start(folder, spark, workers, rescale="eager" if dynamic_allocation else "restart")
     arrivals = Arrivals(folder / "in", seed, FILE_SECONDS if losses is None else SLOW_FILE_SECONDS)
     arrivals.start()
     try:
-        has_executors = spark is not None and not spare_executors
-        nemesis = Nemesis(query, random.Random(seed), has_executors, losses)
+        application = None if spark is None or spare_executors else spark.sparkContext.applicationId
+        nemesis = Nemesis(query, random.Random(seed), application, losses)
         harm(nemesis, seconds)
     finally:
         arrivals.stop()
@@ -279,21 +277,29 @@ def end(spark: Any) -> None:  # noqa: ANN401 - as below
     shutil.rmtree(Path(pyspark.__file__).parent / "work" / application, ignore_errors=True)
 
 
-ELASTIC: Final = {
-    "spark.dynamicAllocation.enabled": "true",
-    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
-    "spark.dynamicAllocation.minExecutors": "0",
-    "spark.dynamicAllocation.executorIdleTimeout": "5s",
-}
-"""Executors come and go as tasks need them."""
+def elastic(shuffle_service: int | None) -> dict[str, str]:
+    """Executors come and go as tasks need them, with the shuffle service at a port or shuffle tracking."""
+    settings = {
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.shuffleTracking.enabled": str(shuffle_service is None).lower(),
+        "spark.dynamicAllocation.minExecutors": "0",
+        "spark.dynamicAllocation.executorIdleTimeout": "5s",
+        "spark.executor.cores": "2",
+    }
+    if shuffle_service is None:
+        return settings
+    return {
+        **settings,
+        "spark.shuffle.service.enabled": "true",
+        "spark.shuffle.service.port": str(shuffle_service),
+    }
 
 
-def session(master: str, *, dynamic_allocation: bool = False) -> Any:  # noqa: ANN401 - pyspark is loaded here
+def session(master: str, settings: Mapping[str, str] = NOTHING_MORE) -> Any:  # noqa: ANN401 - pyspark is loaded here
     """A session on a master, on loopback."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    settings = ELASTIC if dynamic_allocation else {}
     spark = (
         SparkSession.builder.master(master)
         .config(map=dict(settings))

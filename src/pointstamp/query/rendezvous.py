@@ -112,7 +112,8 @@ class Rendezvous:
         """How many workers there are to be."""
         self._least = least
         self._versions = dict(versions)
-        self._settle_seconds = settle_seconds
+        self.settle_seconds = settle_seconds
+        """How long no task may register or leave before fewer than wished for are enough; may change."""
         self._changed_seconds = now_seconds
         self._candidates: dict[int, _Candidate] = {}
         self._copies: dict[int, Register] = {}
@@ -132,7 +133,7 @@ class Rendezvous:
 
     def has_settled(self, now_seconds: float) -> bool:
         """Whether no task has registered or left for so long that no more are expected soon."""
-        return now_seconds - self._changed_seconds >= self._settle_seconds
+        return now_seconds - self._changed_seconds >= self.settle_seconds
 
     def needs(self) -> str:
         """Describe what the rendezvous waits for, as the end of a sentence."""

@@ -26,15 +26,20 @@ from pointstamp.spark.crew_task import QueryWork
 from pointstamp.spark.errand import inheritance
 from pointstamp.spark.failures import check_sendable
 from pointstamp.spark.slots import SlotPlan, is_connect, is_stopped, slots_now
-from pointstamp.spark.worker_formation import SLOTS_SECONDS_MAX, StartedTasks, Waiting, Wanted, start_workers
+from pointstamp.spark.worker_formation import (
+    HURRY_SECONDS,
+    SLOTS_SECONDS_MAX,
+    StartedTasks,
+    Waiting,
+    Wanted,
+    start_workers,
+)
 
 # How long the orders to leave may take to get out, those that were not lost to follow them, and Spark to see
 # that their tasks have ended: then it keeps their processes, with all that they have loaded, for the next.
 _LEAVE_MS: Final = 50
 _LEAVE_SECONDS: Final = 0.3
 _RETURN_SECONDS: Final = 0.03
-# In a hurry, how long no task may register before those that have are enough.
-_HURRY_SECONDS: Final = 0.3
 # How long to wait for what Spark says about the end of a task: it is only for the words.
 _WORDS_SECONDS: Final = 0.3
 
@@ -71,7 +76,7 @@ class SparkLauncher:
         # All generations run in the pool, and with the job group, of the thread that starts the query.
         self._inherit = inheritance(spark)
         self.crew: SparkCrew | None = None
-        self._hurries = False
+        self._has_lost = False
         self.link: UiLink | None = None
         """Where Spark's UI leads to from the jobs of the workers."""
         self.spares: Spares | None = None
@@ -88,7 +93,7 @@ class SparkLauncher:
                 "another one with the same checkpoint; it resumes from there."
             )
         # The slots that are left are enough at once: executors that come later join with a new generation.
-        self._hurries = self._slots.is_eager and self.crew is not None and self.crew.has_lost
+        self._has_lost = self.crew is not None and self.crew.has_lost
         spares = self.spares
         tasks = None if spares is None else spares.taken(mission)
         if tasks is None:
@@ -100,13 +105,18 @@ class SparkLauncher:
         )
         return self.crew
 
+    def is_at_work(self) -> bool:
+        """Whether all workers of a generation are ready, and none was lost; any thread may ask."""
+        return self.crew is not None and self.crew.is_at_work
+
     def start(
         self, mission: Mission, is_wanted: Callable[[], bool], *, is_spare: bool = False
     ) -> StartedTasks:
         """Start workers, at most ``mission.workers``; they have met when this returns."""
         check_sendable(mission.plan, mission)
         self._inherit()
-        hurries = self._hurries and not is_spare and not self._barrier
+        after_loss = self._has_lost and not is_spare and not self._barrier
+        hurries = after_loss and self._slots.is_eager
         spark, wish = self._spark, self._slots.capped(slots_now(self._spark), hurries=hurries)
         wanted = Wanted(
             QueryWork(replace(mission, workers=wish), is_spare),
@@ -122,8 +132,9 @@ class SparkLauncher:
             is_wanted,
             lambda words: self.on_waiting(words),
             self._slots_seconds_max,
-            settle_seconds=_HURRY_SECONDS if hurries else SETTLE_SECONDS,
+            settle_seconds=HURRY_SECONDS if hurries else SETTLE_SECONDS,
             hurries=hurries,
+            after_loss=after_loss,
         )
         return start_workers(spark, wanted, waiting, silence_seconds_max=self._silence_seconds_max)
 
@@ -166,6 +177,11 @@ class SparkCrew(MeshCrew):
     def wait(self, timeout_seconds: float, files: Sequence[int] = ()) -> None:
         """Wait for a report, for one of these files, for the end of the job, or for a timeout."""
         super().wait(timeout_seconds, [*files, self._bell.fileno(), self._rendezvous.fileno()])
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether all workers are ready, and none was lost; any thread may ask."""
+        return not self._unready and not self.has_lost and self._bell.fileno() >= 0
 
     @property
     def could_grow(self) -> bool:

@@ -35,6 +35,7 @@ END_SECONDS_MAX: Final = 30.0
 
 _AGAIN_SECONDS: Final = 0.2
 _ATTEMPTS: Final = 5
+_STAGE_ATTEMPTS_MAX: Final = 4
 _TASKS_MAX: Final = 1_000
 """How many tasks of a stage are looked through for one that has failed."""
 _ATTEMPT_SECONDS: Final = 0.2
@@ -82,8 +83,15 @@ class Errand(Generic[_Result]):
     def active_tasks(self) -> int | None:
         """How many tasks of its jobs Spark runs now; None where Spark does not say."""
         try:
-            infos = [self._tracker().getStageInfo(stage) for stage in self._stages()]
-            return sum(int(info.get().numActiveTasks()) for info in infos if info.isDefined())
+            # Spark's status store is late by up to a heartbeat of the executors; its scheduler is not.
+            inner: Any = self._spark.sparkContext
+            scheduler = inner._jsc.sc().taskScheduler()  # noqa: SLF001 - not public in Python
+            sets = [
+                scheduler.taskSetManagerForAttempt(stage, attempt)
+                for stage in self._stages()
+                for attempt in range(_STAGE_ATTEMPTS_MAX)
+            ]
+            return sum(int(each.get().runningTasks()) for each in sets if each.isDefined())
         except Exception:  # py4j's; the session may be stopped, and the job says so better
             return None
 

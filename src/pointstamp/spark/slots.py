@@ -48,9 +48,10 @@ class SlotPlan:
         """How many workers to start where Spark has so many slots now; at least ``least``.
 
         With dynamic allocation all are started: tasks that wait are what makes Spark ask for executors. So
-        are they in a hurry, which waits for none of them, unless slots are left to other jobs.
+        are they in a hurry, which waits for none of them, unless slots are left to other jobs, and where
+        Spark has lost all executors: others will come.
         """
-        if slots is None or self.is_elastic or (hurries and not self.reserve):
+        if not slots or self.is_elastic or (hurries and not self.reserve):
             return self.wish
         return max(self.least, min(self.wish, (slots - self.reserve) // self.crews))
 

@@ -56,8 +56,9 @@ from pointstamp.spark.frames import FrameResults, chosen, read, spark_schema, us
 from pointstamp.spark.input_log import StreamLog, frame_identity, static_log
 from pointstamp.spark.locations import spark_address
 from pointstamp.spark.row_packing import input_specs
-from pointstamp.spark.slots import SlotPlan, check_in_driver, plan_slots
+from pointstamp.spark.slots import SlotPlan, check_in_driver, is_connect, is_local, plan_slots
 from pointstamp.spark.spare import SpareKeeper
+from pointstamp.spark.warm_up import WarmUp
 from pointstamp.storage.anywhere import storage_at
 
 _RESCALES: Final = ("restart", "eager")
@@ -154,6 +155,8 @@ def start(
         launcher.is_wanted = lambda: not supervisor.is_dropped
         if spare_crew:
             companions.append(SpareKeeper(launcher))
+        elif not (is_connect(spark) or is_local(spark)):
+            companions.append(WarmUp(spark, plan.name, launcher.is_at_work))
     return begin_query(supervisor, companions, on_dashboard=link.lead_to)
 
 

@@ -39,6 +39,9 @@ from pointstamp.spark.slots import is_connect, is_local, slots_now
 
 _LOOK_SECONDS: Final = 0.02
 _ACTIVE_SECONDS: Final = 0.5
+_ACTIVE_SECONDS_AFTER_LOSS: Final = 0.1
+HURRY_SECONDS: Final = 0.3
+"""After a loss, how long no task may register once those that there are slots for have."""
 _PATIENCE_SECONDS: Final = 3.0
 """How long workers may take to start before waiting for them is reported."""
 SLOTS_SECONDS_MAX: Final = 600.0
@@ -57,6 +60,8 @@ class Waiting:
     settle_seconds: float = SETTLE_SECONDS
     hurries: bool = False
     """Whether tasks that have started, but have not registered yet, are not waited for."""
+    after_loss: bool = False
+    """Whether tasks in all slots that Spark has left are enough: executors that start are not waited for."""
     has_other_tasks: bool = False
     """Whether the job has tasks that never register: as long as they run, time does not count."""
 
@@ -243,6 +248,8 @@ def _form(
 ) -> list[Address]:
     """Serve the rendezvous until the workers are decided; return their addresses."""
     begun = next_look = monotonic()
+    # An executor that was lost a moment ago may still be counted, and one that starts soon is not waited for.
+    left = (slots_now(spark) or 0) if waiting.after_loss else 0
     while machine.roster is None:
         server.poll(_LOOK_SECONDS)
         job.check()
@@ -253,7 +260,11 @@ def _form(
         now = monotonic()
         if now < next_look:
             continue
-        next_look = now + _ACTIVE_SECONDS
+        next_look = now + (_ACTIVE_SECONDS_AFTER_LOSS if left else _ACTIVE_SECONDS)
+        if left:
+            left = min(left, slots_now(spark) or 0)
+            is_full = 0 < left <= machine.registered
+            machine.settle_seconds = HURRY_SECONDS if is_full else waiting.settle_seconds
         active = job.active_tasks() or 0
         if not waiting.hurries:
             machine.expect(active, now)
