@@ -76,6 +76,24 @@ def test_parameters_are_numbers_truth_values_or_strings(
     assert "at the end, result: 3 rows\n  least\n  2\n" in capsys.readouterr().out
 
 
+def test_the_time_zone_is_that_of_the_command_line(views: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (views / "calls.json").write_text('{"at": "2024-07-01T22:30:00Z"}\n')
+    (views / "calls.sql").write_text(
+        "create table calls (at timestamp);\nselect day(at) as d, hour(at) as h from calls"
+    )
+    given = ["sql", str(views / "calls.sql"), "--input", f"calls={views / 'calls.json'}"]
+    for zone, line in (
+        ([], "1  22"),
+        (["--time-zone", "Europe/Berlin"], "2  0"),
+        (["--time-zone=-02:30"], "1  20"),
+    ):
+        assert main([*given, *zone]) == 0
+        assert f"  d  h\n  {line}\n" in capsys.readouterr().out
+    for place in (given, ["sql", "--interactive"]):
+        assert main([*place, "--time-zone", "Berlin"]) == 2
+        assert "offset such as '+02:00', got 'Berlin'" in capsys.readouterr().err
+
+
 def test_a_text_is_described(views: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["describe", str(views / "views.sql")]) == 0
     shown = capsys.readouterr().out

@@ -287,3 +287,17 @@ def test_an_unknown_name_is_answered_with_those_that_there_are(shell: Callable[.
     )
     assert made.count("there is no table or view 'nope'; there are 't', 'v'") == 2
     assert "there is no view 'nope'; there are 'v'" in made
+
+
+def test_the_shell_reads_and_shows_timestamps_in_its_time_zone(shell: Callable[..., str]) -> None:
+    text = """
+    create table calls (at timestamp);
+    create view hours as select hour(at) as h, cast(at as string) as at from calls;
+    insert into calls values (timestamp '2024-07-01 12:00:00');
+    insert into calls select '2024-07-01 13:00:00';
+    select unix_timestamp(at) - 1719828000 as s from calls order by s;
+    """
+    shown = shell(text, "--time-zone", "Europe/Berlin")
+    assert "12  2024-07-01 12:00:00" in shown
+    assert "13  2024-07-01 13:00:00" in shown
+    assert "0\n  3600" in shown

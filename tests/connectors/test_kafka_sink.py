@@ -22,6 +22,7 @@ from pointstamp.connectors.kafka.cluster import asked
 from pointstamp.connectors.kafka.record_encoding import STAGED, KafkaRecord, records
 from pointstamp.connectors.sink import prepared
 from pointstamp.errors import FlowError, RecoveryError, SchemaError, StorageError
+from pointstamp.journal.ledger import Ledger
 from pointstamp.testing.sink_claims import (
     SinkClaim,
     a_process_may_die_before_any_step_and_the_next_one_completes_its_work,
@@ -248,4 +249,29 @@ def test_a_sink_whose_commits_are_gone_is_an_error_after_one_commit_and_nothing_
     run(f"commits-{topic}")
     with pytest.raises(RecoveryError, match="published up to epoch 0, but the output has no commit"):
         run(f"emptied-{topic}")
+    assert len(list(committed(topic))) == 20
+
+
+def test_commits_that_are_gone_before_the_journal_has_the_first_publication_are_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, folder = new_topic(1), tmp_path / "checkpoint"
+
+    def run(commits: str) -> None:
+        flow = ps.Dataflow("rows")
+        flow.output("n", flow.stream_input("rows", "x long"))
+        sink = ps.io.KafkaSink(address(), topic, commits=commits)
+        options = ps.QueryOptions(restarts=ps.RestartPolicy(restarts_max=0))
+        _run(flow, folder, sink, options=options, rows=[pa.record_batch({"x": list(range(20))})])
+
+    def die(*_: object) -> None:
+        raise ps.errors.PointstampError("died here")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "note_published", die)
+        with pytest.raises(ps.errors.PointstampError, match="died here"):
+            run(f"commits-{topic}")
+    with pytest.raises(RecoveryError, match="begun to publish, but the output has no commit of this query"):
+        run(f"emptied-{topic}")
+    run(f"commits-{topic}")  # with its marks it resumes
     assert len(list(committed(topic))) == 20

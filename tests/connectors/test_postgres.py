@@ -34,7 +34,8 @@ import pointstamp as ps
 from pointstamp.arrangement.consolidate import DIFF_FIELD
 from pointstamp.connectors.postgres.output_tables import COMMITS_KEPT
 from pointstamp.connectors.sink import Sink, Staged
-from pointstamp.errors import FlowError, RecoveryError, SchemaError, StorageError
+from pointstamp.errors import FlowError, PointstampError, RecoveryError, SchemaError, StorageError
+from pointstamp.journal.ledger import Ledger
 from pointstamp.testing import SINK_SCHEMAS, Died, SeenRows, Steps, sink_claims
 from pointstamp.testing.sink_claims import SinkClaim
 from support.postgres import Server
@@ -530,7 +531,13 @@ def test_what_postgresql_cannot_hold_is_rejected_before_a_query_starts() -> None
             ps.io.PostgresSink("dbname=none", schema).for_query("q", {"a": CHANGES})
 
 
-def test_a_query_whose_commits_were_deleted_from_the_database_is_rejected(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_a_query_whose_commits_were_deleted_from_the_database_is_rejected(
+    is_noted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_: object) -> None:
+        raise PointstampError("died here")
+
     with Server() as own:
 
         def run() -> None:
@@ -539,17 +546,25 @@ def test_a_query_whose_commits_were_deleted_from_the_database_is_rejected(tmp_pa
                 words=[pa.record_batch({"word": ["a", "b"]})],
                 checkpoint=str(tmp_path / "checkpoint"),
                 output=ps.io.PostgresSink(own.conninfo, "words"),
+                options=ps.QueryOptions(restarts=ps.RestartPolicy(restarts_max=0)),
             )
             try:
                 assert query.await_termination(SECONDS_MAX)
             finally:
                 query.stop(finish=False)
 
-        run()
-        run()
+        if is_noted:
+            run()
+            run()
+        else:
+            with monkeypatch.context() as patched:
+                patched.setattr(Ledger, "note_published", die)
+                with pytest.raises(PointstampError, match="died here"):
+                    run()
         with closing(psycopg.connect(own.conninfo)) as connection:
             connection.execute("DELETE FROM words._pointstamp_commits")
             connection.commit()
-        with pytest.raises(RecoveryError, match="published up to epoch 0, but the output has no commit"):
+        reached = "published up to epoch 0" if is_noted else "begun to publish"
+        with pytest.raises(RecoveryError, match=rf"has {reached}, but the output has no commit"):
             run()
         assert rows(own, "words", "said") == [(0, "a"), (0, "b")]

@@ -2,7 +2,9 @@
 
 Families:
 - verbs: every parameter of every verb of streams, tables and graphs has an edit, found by introspection;
+- cycles: what a cycle of streams is made of, edited;
 - operators: every value that any operator of a plan was made with, changed in place, gives another shape;
+  and every class of operators, logical and physical, is in one of these plans;
 - aggregates and functions of the user;
 - what is no edit: names of variables, comments, docstrings, lines, processes, hash seeds.
 """
@@ -19,7 +21,7 @@ import sys
 import textwrap
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import fields, is_dataclass
 from itertools import combinations
@@ -35,6 +37,8 @@ import pytest
 import pointstamp as ps
 from incremental.test_shown import all_operations
 from pointstamp import graphs
+from pointstamp.dataflow import record
+from pointstamp.dataflow.table import consolidated
 from pointstamp.errors import PointstampError, RecoveryError
 from pointstamp.expressions.compiler import Compiled
 from pointstamp.expressions.tree import Expression
@@ -43,7 +47,9 @@ from pointstamp.journal.flow_shape import check_shape, operator_shape, shape_of
 from pointstamp.operators.spec import spec_of
 from pointstamp.plan import canonical
 from pointstamp.plan.canonical import attributes
+from pointstamp.plan.logical import LogicalOperator, walk
 from pointstamp.reduce.over import Windowed
+from pointstamp.timely import Summary, delay
 from pointstamp.topology.ports import OperatorIndex, SourcePort
 from support.edits import (
     GRAPHS,
@@ -57,6 +63,7 @@ from support.edits import (
     verbs_of,
     with_name,
 )
+from support.operator_instances import kinds_of_operators
 
 CASES = {"Stream": STREAMS, "Table": TABLES, "graphs": GRAPHS, "windows": WINDOWS}
 
@@ -157,6 +164,67 @@ AT_LEAST = {"Stream": 60, "Table": 55, "graphs": 30, "windows": 9}
 
 FUNCTIONS_OF_VERBS = ("map_batches(function)", "flat_map(function)", "map(function)", "inspect(function)")
 """The edits that a user may accept; all other parameters, and edges, are rejected in any case."""
+
+
+# Cycles of streams, and conditions that are no expressions.
+
+
+def cycle(
+    *,
+    schema: str = "k long",
+    summary: Summary = delay(1),  # noqa: B008 - it never changes
+    condition: Any = pc.field("k") < 5,  # noqa: ANN401, B008 - any condition
+    fed: str = "kept",
+    has_probe: bool = False,
+) -> ps.Dataflow:
+    """A flow in which rows come again in a later epoch."""
+    flow = ps.Dataflow("cycle")
+    rows = flow.stream_input("a", schema)
+    again = flow.variable(schema, summary)
+    both = rows.union(again)
+    more = both.map_batches(_plus_one)
+    streams = {"kept": more.filter(condition), "all": more, "split": more.split(condition)[0]}
+    flow.feedback(again, streams[fed])
+    flow.output("out", streams["kept"])
+    flow.output("changes", consolidated(both.to_table(), "changes"))
+    if has_probe:
+        both.probe()
+    return flow
+
+
+def _plus_one(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.set_column(0, batch.schema.field(0), pc.add(batch.column(0), 1))
+
+
+CYCLES: dict[str, dict[str, Any]] = {
+    "schema": {"schema": "k int"},
+    "summary": {"summary": delay(2)},
+    "condition": {"condition": pc.field("k") < 6},
+    "condition of an expression": {"condition": ps.col("k") < 5},
+    "condition of a function": {"condition": lambda batch: pc.less(batch.column(0), 5)},
+    "what is fed": {"fed": "all"},
+    "what is fed, by a split": {"fed": "split"},
+}
+
+
+@pytest.mark.parametrize("edit", CYCLES)
+def test_an_edited_cycle_is_rejected(edit: str) -> None:
+    assert is_rejected(cycle().plan, cycle(**CYCLES[edit]).plan, accept=True)
+
+
+def test_a_cycle_that_is_written_again_is_the_same_also_with_a_probe() -> None:
+    assert not is_rejected(cycle().plan, cycle().plan)
+    assert not is_rejected(cycle().plan, cycle(has_probe=True).plan)
+
+
+def test_a_condition_that_is_another_function_is_rejected_unless_that_is_accepted() -> None:
+    before, now = (cycle(condition=_written(TEXT.format(least))).plan for least in (5, 6))
+    assert not is_rejected(before, cycle(condition=_written(TEXT.format(5))).plan)
+    assert is_rejected(before, now)
+    assert not is_rejected(before, now, accept=True)
+
+
+TEXT = "import pyarrow.compute as pc\ndef function(batch): return pc.less(batch.column(0), {})"
 
 
 # Inputs, aggregates and views.
@@ -448,6 +516,7 @@ def everything(*, has_edits: bool = True) -> Iterator[Plan]:
             for calling in (case.base, *(case.edits.values() if has_edits else ())):
                 yield case.flow(verb, calling).plan
     yield _in_event_time().plan
+    yield cycle(has_probe=True).plan
     yield keyed(lateness=2, deleted="gone").plan
     yield _with_texts_as_ids().plan
     yield ps.sql(
@@ -570,6 +639,21 @@ def test_whatever_an_operator_was_made_with_is_in_its_shape() -> None:
     assert tried.total() > 3_000
     lacking = operators_with_parameters() - set(tried)
     assert lacking == set(), "these operators take parameters, and no plan of these tests has them"
+
+
+def test_every_logical_operator_is_in_a_plan_of_these_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: set[str] = set()
+    identify = record.identify
+
+    def noting(nodes: Any, parts_of: Any, roots: Sequence[LogicalOperator]) -> None:  # noqa: ANN401 - passed on
+        found.update(type(each).__name__ for each in walk(roots))
+        identify(nodes, parts_of, roots)
+
+    monkeypatch.setattr(record, "identify", noting)
+    for plan in everything(has_edits=False):
+        assert plan.nodes
+    lacking = {each.__name__ for each in kinds_of_operators()} - found
+    assert lacking == {"Lowered"}, "these operators are in no plan, so none of their fields was changed"
 
 
 def test_a_shape_that_leaves_a_field_out_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

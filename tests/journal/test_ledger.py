@@ -2,11 +2,17 @@
 
 Families:
 - *published*: what a commit, or the next one, says about the output before it;
-- *kept*: which snapshots a summary keeps, also while later ones are known to be damaged.
+- *kept*: which snapshots a summary keeps, also while later ones are known to be damaged;
+- *savepoints*: which commit still has the name of a savepoint that was dropped;
+- *changed*: another shape is stored with the next commit, and the same shape with none;
+- *promises*: what was promised of an input, before and after a summary.
 """
+
+from typing import Any
 
 import pytest
 
+from pointstamp.connectors.source import Part, SourceBase, Unit
 from pointstamp.journal.history import Entry, FlowShape
 from pointstamp.journal.journal import Journal
 from pointstamp.journal.ledger import Ledger
@@ -88,3 +94,71 @@ def test_a_snapshot_in_use_is_kept_while_all_later_ones_are_damaged(in_use: int,
     ledger.commit(6, [], [], is_whole=True, settled=-1)  # by which the damage is over
     ledger.summarize()
     assert [commit.epoch for commit in ledger.commits] == [6]
+
+
+@pytest.mark.parametrize("is_summary", [False, True])
+def test_a_dropped_savepoint_is_gone_from_its_commit_and_from_no_other(is_summary: bool) -> None:
+    storage = MemoryStorage()
+    ledger = _begun(storage, chains_kept=3)
+    for epoch, name in enumerate(["a", "b", None]):
+        ledger.commit(epoch, [], [], is_whole=True, settled=-1, savepoint=name)
+    ledger.drop("a")
+    if is_summary:
+        ledger.summarize()
+    for each in (ledger, _ledger(storage, chains_kept=3)):
+        assert [commit.savepoint for commit in each.commits] == [None, "b", None]
+        assert [savepoint.name for savepoint in each.savepoints] == ["b"]
+
+
+def test_another_shape_is_stored_with_the_next_commit_and_the_same_shape_with_none() -> None:
+    storage = MemoryStorage()
+    ledger = _begun(storage)
+    ledger.change_to(FlowShape("rows", "q", {}))
+    assert ledger.commit(0, [], [], is_whole=True, settled=-1).shape is None
+    other = FlowShape("rows", "q", {}, version="2")
+    ledger.change_to(other)
+    assert _ledger(storage).shape == FlowShape("rows", "q", {})
+    ledger = _ledger(storage)
+    ledger.change_to(other)
+    assert ledger.commit(1, [], [], is_whole=True, settled=-1).shape == other
+    assert ledger.commit(2, [], [], is_whole=True, settled=-1).shape is None
+    assert _ledger(storage).shape == other
+
+
+class _Units(SourceBase):
+    """A source whose position is the name of the last unit."""
+
+    def watch(self, position: object) -> Any:  # noqa: ANN401 - never watched
+        raise NotImplementedError
+
+    def after(self, position: object, unit: Unit) -> str:
+        return unit.name
+
+
+@pytest.mark.parametrize("is_summary", [False, True])
+def test_promises_of_an_input_take_effect_as_units_are_taken_also_after_a_summary(is_summary: bool) -> None:
+    storage = MemoryStorage()
+    journal: Journal[Entry] = Journal.open(storage, Entry, query="q")
+    journal.start_generation("test", 0.0)
+    ledger = Ledger(journal, {"in": _Units(), "other": _Units()})
+    ledger.begin(FlowShape("rows", "q", {}))
+    ledger.say("in", 3, ["a"])
+    ledger.say("in", 5, ["a", "b"])
+    ledger.tick({"in": [_unit("a")]}, complete_to=1, final=False)
+    if is_summary:
+        ledger.summarize()
+        journal = Journal.open(storage, Entry, query="q")
+        journal.start_generation("test", 0.0)
+        ledger = Ledger(journal, {"in": _Units(), "other": _Units()})
+    assert (ledger.promises["in"].complete, ledger.promises["in"].last) == (3, 5)
+    ledger.tick({"in": [_unit("b")], "other": [_unit("c")]}, complete_to=2, final=False)
+    assert ledger.promises["in"].complete == 5
+    ledger.tick(
+        {"in": [_unit("d", complete_to=8)], "other": [_unit("e", complete_to=4)]}, complete_to=3, final=False
+    )
+    assert {name: each.complete for name, each in ledger.promises.items()} == {"in": 8, "other": 4}
+    assert not ledger.promises["in"].waited_for
+
+
+def _unit(name: str, complete_to: int | None = None) -> Unit:
+    return Unit(name, (Part(name, 1),), complete_to=complete_to)

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 import pointstamp as ps
 from pointstamp.errors import RecoveryError
 from pointstamp.journal.flow_shape import check_shape, shape_of
+from pointstamp.journal.history import FlowShape
 from support.options import with_options
 
 
@@ -267,3 +268,60 @@ def test_a_query_goes_on_with_the_aggregate_that_was_saved_and_with_no_other(tmp
         run(reducing("k", v=ps.min("x")), 3)
     run(reducing("k", v=ps.max("x")), 3)
     assert ps.read_changes(places["output"], "out")["v"].to_pylist() == [5, 9]
+
+
+@pytest.mark.parametrize("reads_kept", [False, True])
+def test_another_output_of_an_operator_is_another_flow(reads_kept: bool) -> None:
+    def flow(*, reads_kept: bool) -> ps.Dataflow:
+        made = ps.Dataflow("parts")
+        kept, others = made.stream_input("rows", "k long, x long").split(ps.col("x") > 1)
+        read, left = (kept, others) if reads_kept else (others, kept)
+        made.output("sums", read.group_by("k").agg(v=ps.sum("x")))
+        made.output("left", left)
+        return made
+
+    check(flow(reads_kept=reads_kept), flow(reads_kept=reads_kept))
+    with pytest.raises(
+        RecoveryError, match=r"input 'in' was operator split, output '\w+', is operator split, output"
+    ):
+        check(flow(reads_kept=reads_kept), flow(reads_kept=not reads_kept))
+
+
+def test_all_outputs_that_share_a_table_may_be_dropped_and_the_one_that_saves_it_not_alone() -> None:
+    def flow(*outputs: str) -> FlowShape:
+        made = ps.Dataflow("shared")
+        rows = made.table("rows", "k long, x long")
+        made.output("rows", rows)
+        counts = rows.group_by("k", "x").count() if outputs else rows
+        for name in outputs:
+            made.output(name, counts.top(len(name), "k", by="x").named(name))
+        return shape_of(made.plan, "query")
+
+    check_shape(flow("first", "second"), flow(), accept_changes=True)
+    with pytest.raises(
+        RecoveryError, match="operator first is missing, in whose state the table of operator second"
+    ):
+        check_shape(flow("first", "second"), flow("second"), accept_changes=True)
+
+
+@pytest.mark.parametrize(("has_function", "is_same"), [(True, False), (True, True), (False, False)])
+def test_another_python_is_named_where_a_function_of_the_user_changed(
+    has_function: bool, is_same: bool
+) -> None:
+    def flow(limit: int) -> ps.Dataflow:
+        made = ps.Dataflow("functions")
+        rows = made.stream_input("rows", "k long")
+        made.output(
+            "out",
+            rows.filter(
+                (lambda batch: pc.greater(batch["k"], limit)) if has_function else ps.col("k") > limit
+            ),
+        )
+        return made
+
+    now = shape_of(flow(2).plan, "query")
+    before = shape_of(flow(1).plan, "query")
+    before = before if is_same else replace(before, python="2.7")
+    with pytest.raises(RecoveryError) as caught:
+        check_shape(before, now, accept_changes=False)
+    assert ("Python 2.7 wrote the checkpoint" in str(caught.value)) == (has_function and not is_same)

@@ -117,7 +117,8 @@ def test_marks_that_are_lost_before_the_first_publication_is_in_the_journal_are_
             _run_once(tmp_path, output)
     lose(place)
     before = sorted(each for each in place.rglob("*.parquet"))
-    with pytest.raises(RecoveryError, match="begun to publish, but the output has no commit of this query"):
+    said = r"^query .rows., output .n. \(\w+Sink\): .* has begun to publish, but the output has no"
+    with pytest.raises(RecoveryError, match=said):
         _run(tmp_path, output, 1)
     assert sorted(each for each in place.rglob("*.parquet")) == before
     if kind == "one of your own":

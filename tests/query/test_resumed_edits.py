@@ -539,6 +539,21 @@ def test_a_sink_is_at_one_place_from_the_start_on(tmp_path: Path, monkeypatch: p
     assert ps.io.ParquetSink("s3://bucket/out").path == "s3://bucket/out"
 
 
+def test_a_place_without_an_address_is_rejected() -> None:
+    flow = ps.Dataflow("nowhere")
+    flow.output("out", flow.stream_input("t", T))
+    calls: list[Callable[[], object]] = [
+        lambda: ps.io.files(""),
+        lambda: ps.io.ParquetSink(""),
+        lambda: ps.io.DeltaSink(""),
+        lambda: flow.start(DAYS, checkpoint="", output="out"),
+        lambda: flow.start(DAYS, checkpoint="checkpoint", output=""),
+    ]
+    for call in calls:
+        with pytest.raises(ps.errors.StorageError, match=r"address of a folder is empty\. Give a path"):
+            call()
+
+
 def test_a_run_with_a_checkpoint_reads_its_output_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

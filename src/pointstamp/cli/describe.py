@@ -33,7 +33,9 @@ def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     describe.set_defaults(command=describe, run=_run)
 
 
-def load_flow(name: str, parameters: Mapping[str, object] | None = None) -> "Dataflow":
+def load_flow(
+    name: str, parameters: Mapping[str, object] | None = None, time_zone: str | None = None
+) -> "Dataflow":
     """The flow of a file, which need not have inputs; a UsageError says what is wrong with it."""
     from pointstamp.cli import flowfile
     from pointstamp.dataflow import Dataflow
@@ -42,7 +44,7 @@ def load_flow(name: str, parameters: Mapping[str, object] | None = None) -> "Dat
     if not path.is_file():
         raise UsageError(f"{name}: there is no such file; give a Python file with a flow.")
     if path.suffix == ".sql":
-        return _of_sql(path, parameters)
+        return _of_sql(path, parameters, time_zone)
     module = flowfile._run(path)  # noqa: SLF001 - load() asks for inputs too
     flow = getattr(module, "flow", None)
     if flow is None:
@@ -52,12 +54,14 @@ def load_flow(name: str, parameters: Mapping[str, object] | None = None) -> "Dat
     return flow
 
 
-def _of_sql(path: Path, parameters: Mapping[str, object] | None) -> "Dataflow":
+def _of_sql(path: Path, parameters: Mapping[str, object] | None, time_zone: str | None) -> "Dataflow":
     """The flow of a file with SQL, which declares its inputs with CREATE TABLE."""
     from pointstamp.sql_views.entry import sql
 
     try:
-        return sql(path.read_text(encoding="utf-8"), name=path.stem, parameters=parameters)
+        return sql(
+            path.read_text(encoding="utf-8"), name=path.stem, parameters=parameters, time_zone=time_zone
+        )
     except FlowError as error:
         raise UsageError(f"{path}: {error}") from error
 

@@ -114,7 +114,6 @@ def _add_stream_options(run: argparse.ArgumentParser) -> None:
 def run_flow(arguments: argparse.Namespace) -> int:
     """Run the flow of a file as the command line says; the exit code."""
     from pointstamp.cli import flowfile
-    from pointstamp.cli.describe import load_flow
     from pointstamp.cli.run_files import check_output, read
 
     if arguments.stream:
@@ -130,13 +129,13 @@ def run_flow(arguments: argparse.Namespace) -> int:
         _limit_memory(flow, arguments)
         totals = _run_here(flow, data, arguments)
     elif arguments.master is None:
-        flow = load_flow(arguments.flow, _parameters(arguments))
+        flow = _load(arguments)
         _limit_memory(flow, arguments)
         totals = _run_here(flow, {file.name: read(file) for file in _files(flow, arguments)}, arguments)
     else:
         from pointstamp.cli import run_spark
 
-        flow = load_flow(arguments.flow, _parameters(arguments))
+        flow = _load(arguments)
         _limit_memory(flow, arguments)
         totals = run_spark.run(flow, _files(flow, arguments), arguments)
     lies = f"; the output is in {redact(arguments.output)}" if arguments.output is not None else ""
@@ -149,9 +148,8 @@ def run_flow(arguments: argparse.Namespace) -> int:
 
 def _run_stream(arguments: argparse.Namespace) -> int:
     from pointstamp.cli import run_stream
-    from pointstamp.cli.describe import load_flow
 
-    flow = load_flow(arguments.flow, _parameters(arguments))
+    flow = _load(arguments)
     _limit_memory(flow, arguments)
     inputs = _files(flow, arguments)
     run_stream.check(flow, inputs, arguments)
@@ -169,9 +167,13 @@ def _limit_memory(flow: "Dataflow", arguments: argparse.Namespace) -> None:
             raise UsageError(f"run: --spill {arguments.spill}: {error}") from error
 
 
-def _parameters(arguments: argparse.Namespace) -> dict[str, object]:
-    """The values of parameters in a text of SQL; ``pointstamp run`` has no option for them."""
-    return dict(getattr(arguments, "parameter", []))
+def _load(arguments: argparse.Namespace) -> "Dataflow":
+    """The flow of a file; ``pointstamp run`` has no options for a text of SQL."""
+    from pointstamp.cli.describe import load_flow
+
+    return load_flow(
+        arguments.flow, dict(getattr(arguments, "parameter", [])), getattr(arguments, "time_zone", None)
+    )
 
 
 def _files(flow: "Dataflow", arguments: argparse.Namespace) -> "list[InputFile]":

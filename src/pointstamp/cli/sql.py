@@ -8,7 +8,7 @@ from typing import Final
 
 from pointstamp.cli.run import add_options, run_flow
 from pointstamp.cli.subcommand import AddParser, described
-from pointstamp.errors import UsageError
+from pointstamp.errors import FlowError, UsageError
 
 _DESCRIPTION: Final = """\
 Keeps the views of a text in Spark's SQL up to date. The text declares its inputs and says its views:
@@ -41,6 +41,12 @@ def add_to(add_parser: AddParser) -> None:
         help="the value of :NAME in the text: a number, true, false, null, or a string",
     )
     sql.add_argument(
+        "--time-zone",
+        metavar="ZONE",
+        help="the zone in which dates, hours and texts of timestamps are computed, such as Europe/Berlin "
+        "(default: that of the Spark session, UTC without Spark)",
+    )
+    sql.add_argument(
         "--explain",
         action="store_true",
         help="show the plan: what each operator keeps and costs",
@@ -59,7 +65,8 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.explain:
         from pointstamp.cli.describe import load_flow
 
-        sys.stdout.write(load_flow(arguments.flow, dict(arguments.parameter)).explain().rstrip("\n") + "\n")
+        flow = load_flow(arguments.flow, dict(arguments.parameter), arguments.time_zone)
+        sys.stdout.write(flow.explain().rstrip("\n") + "\n")
         return 0
     return run_flow(arguments)
 
@@ -74,10 +81,25 @@ def _interactive(arguments: argparse.Namespace) -> int:
         if error.name is None or not error.name.startswith("sqlglot"):
             raise
         raise UsageError("sql needs the package sqlglot: pip install 'pointstamp[sql]'.") from error
-    shell = Shell(dict(arguments.parameter))
-    if arguments.flow is not None:
-        shell.read(arguments.flow)
-    return shell.run(Typed(Path.home() / ".pointstamp_history"))
+    from pointstamp.expressions.zones import UTC, in_time_zone
+
+    zone = _checked_zone(arguments.time_zone)
+    shell = Shell(dict(arguments.parameter), zone)
+    with in_time_zone(zone or UTC):  # INSERT is evaluated by the shell itself
+        if arguments.flow is not None:
+            shell.read(arguments.flow)
+        return shell.run(Typed(Path.home() / ".pointstamp_history"))
+
+
+def _checked_zone(name: str | None) -> str | None:
+    if name is None:
+        return None
+    from pointstamp.expressions.zones import check_time_zone
+
+    try:
+        return check_time_zone(name, "--time-zone")
+    except FlowError as error:
+        raise UsageError(f"sql: {error}") from error
 
 
 def _parameter(text: str) -> tuple[str, object]:

@@ -117,6 +117,7 @@ class ShellSession:
     """Tables, views and the epochs so far."""
 
     parameters: Mapping[str, object] = field(default_factory=dict)
+    time_zone: str | None = None
     tables: dict[str, StoredTable] = field(default_factory=dict)
     """By name in small letters, as all names here."""
     views: dict[str, StoredTable] = field(default_factory=dict)
@@ -172,7 +173,7 @@ class ShellSession:
 
     def explained(self, query: exp.Expr | None = None) -> str:
         """Return the plan of a query, or of all views, as ``pointstamp sql`` would run it."""
-        flow = ViewsFlow("shell", self.parameters, _ROUNDS_MAX)
+        flow = ViewsFlow("shell", self.parameters, _ROUNDS_MAX, time_zone=self.time_zone)
         for node in self._created:
             own = node.copy()
             if query is not None and _is_view(own):  # then only the query is shown
@@ -184,7 +185,7 @@ class ShellSession:
 
     def value(self, query: exp.Expr) -> pa.Table:
         """The rows of a query, now; SqlError says what is refused."""
-        flow = ViewsFlow("query", self.parameters, _ROUNDS_MAX)
+        flow = ViewsFlow("query", self.parameters, _ROUNDS_MAX, time_zone=self.time_zone)
         known = {**self.tables, **self.views}
         used = _used(query) or set(list(known)[:1])
         if used - known.keys() - {each.alias.lower() for each in query.find_all(exp.CTE)}:
@@ -243,7 +244,7 @@ class ShellSession:
             flow.output(stored.name, table)
             return table
 
-        made = ViewsFlow("shell", self.parameters, _ROUNDS_MAX, make_input)
+        made = ViewsFlow("shell", self.parameters, _ROUNDS_MAX, make_input, time_zone=self.time_zone)
         for node in created:
             own = node.copy()
             own.set("properties", None if _is_view(own) else own.args.get("properties"))

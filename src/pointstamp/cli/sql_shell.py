@@ -130,8 +130,8 @@ def cut(text: str) -> tuple[str, str]:
 class Shell:
     """A session, and who shows it."""
 
-    def __init__(self, parameters: Mapping[str, object]) -> None:
-        self._session = ShellSession(parameters)
+    def __init__(self, parameters: Mapping[str, object], time_zone: str | None = None) -> None:
+        self._session = ShellSession(parameters, time_zone)
         self._display = Display()
         self._failed = 0
         self._commands: dict[str, tuple[int, Callable[..., None]]] = {

@@ -411,7 +411,7 @@ class Ledger:
         self.is_final = summary.is_final
         self.ticks = list(summary.ticks)
         self.commits = list(summary.commits)
-        self.published = max(summary.published, _implied([each for each in self.commits if each.number >= 0]))
+        self.published = summary.published
         self.is_output_begun = summary.is_output_begun
         self.savepoints = list(summary.savepoints)
         names = dict.fromkeys(said.input for said in summary.promises)
@@ -444,13 +444,6 @@ class Ledger:
         wholes = [number for number, commit in enumerate(self.commits[:last]) if commit.is_whole]
         if len(wholes) > self._chains_kept:
             self.commits = self.commits[wholes[-self._chains_kept] :]
-
-
-def _implied(own: Sequence[Committed]) -> int:
-    """The epoch up to which output was published, by the commits alone: each implies the one before it."""
-    if len(own) > 1:
-        return own[-2].epoch
-    return 0 if own and own[-1].number > 0 else -1
 
 
 # Completeness promises of inputs with an epoch column.

@@ -249,7 +249,7 @@ def restored_from(
     ``names`` says how an error calls the operator of a place, if not by that.
     """
     latest = chain[-1]
-    same = all(part.workers == workers for link in chain for part in link)
+    same = latest[0].workers == workers  # all of a chain are of one number of workers
     places = {place for link in chain for part in link for place in part.instances}
     return Restored(
         latest[0].epoch,

@@ -180,7 +180,7 @@ def publish_again(spec: QuerySpec, ledger: Ledger, publisher: Publisher) -> None
     committed = own[-1].epoch if own else -1
     if through is not None and through > committed:
         raise RecoveryError(
-            f"query '{spec.plan.name}': the output contains epochs up to {through}, but the journal in "
+            f"{_outputs_of(spec)}: the output contains epochs up to {through}, but the journal in "
             f"{spec.storage.address} has commits up to epoch {committed} only; resuming would publish the "
             "epochs between a second time. Either this is the output of another query, or the last entries "
             "of the journal are lost: restore them from a copy, or start with a new checkpoint and a new "
@@ -191,7 +191,7 @@ def publish_again(spec: QuerySpec, ledger: Ledger, publisher: Publisher) -> None
         has = "has no commit of this query" if through is None else f"ends with epoch {through}"
         reached = f"published up to epoch {ledger.published}" if ledger.published >= 0 else "begun to publish"
         raise RecoveryError(
-            f"query '{spec.plan.name}': the journal in {spec.storage.address} has {reached}, "
+            f"{_outputs_of(spec)}: the journal in {spec.storage.address} has {reached}, "
             f"but the output {has}. Either this is another output, or it was emptied, or "
             "it has lost the marks of its commits: use the output that this checkpoint began with, restore "
             "it from a copy, or start with a new checkpoint and a new output."
@@ -215,11 +215,17 @@ def _check_published_meanwhile(
     through = publisher.published_through()
     if through is None or through < epoch:
         raise RecoveryError(
-            f"query '{spec.plan.name}': the journal in {spec.storage.address} has committed epoch {epoch}, "
+            f"{_outputs_of(spec)}: the journal in {spec.storage.address} has committed epoch {epoch}, "
             f"but the output ends with epoch {-1 if through is None else through}, and files of epoch "
             f"{epoch} are gone. If the output was restored from a copy, that copy is older than the "
             f"checkpoint: restore a newer one, or start with a new checkpoint and a new output. {error}"
         ) from error
+
+
+def _outputs_of(spec: QuerySpec) -> str:
+    """Name the query, its outputs and its sink, for a message."""
+    names = ", ".join(map(repr, spec.plan.named(NodeKind.OUTPUT)))
+    return f"query '{spec.plan.name}', output {names} ({type(spec.sink).__name__})"
 
 
 def newest_whole(spec: QuerySpec, ledger: Ledger) -> SnapshotChain | None:

@@ -312,6 +312,10 @@ def absolute_place(path: str | os.PathLike[str]) -> str:
     ('s3://bucket/in/', 'file:/in', '/in')
     """
     place = os.fspath(path)
+    if not place:
+        raise StorageError(
+            "the address of a folder is empty. Give a path, such as '.' for the working directory."
+        )
     if _BUCKET_WITH_USER.match(place):
         # The store would take it for a part of the name, and libraries quote that name in their errors.
         raise StorageError(
