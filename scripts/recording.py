@@ -1,8 +1,8 @@
 """Record README's run of a killed worker: ``python scripts/recording.py`` runs ``pointstamp demo`` on Spark.
 
-The output of the command is written to docs/images/demo.txt, with the second of each line, without lines of the
-JVM and lines with addresses and folders of the machine. The picture docs/images/demo.svg is drawn from that
-file: each line appears when it was printed, with pauses of at most a second. ``--draw`` draws it without a run.
+The output of the command is written to docs/images/demo.txt, with the second of each line, without lines of
+the JVM and lines with addresses and folders of the machine. The picture docs/images/demo.svg is drawn from
+that file: each line appears when it was printed, with pauses of at most a second. ``--draw`` only draws.
 """
 
 import subprocess

@@ -1,4 +1,4 @@
-"""README's recording of a killed worker: it is what scripts/recording.py draws, of a run that the demo can print."""
+"""README's recording of a killed worker: lines of the demo, drawn by scripts/recording.py."""
 
 import re
 import runpy
