@@ -108,9 +108,10 @@ def why(browser: WebDriver, folder: Path) -> None:
     flow.output("large orders", large)
     times = pa.array([1_000_000, 9_000_000], pa.timestamp("us", "UTC"))
     rows = {"at": times, "customer": [1, 2], "amount": [5, 7]}
+    (folder / "payments").mkdir()
     query = flow.start(
         orders=[pa.table(rows)],
-        payments=ps.io.files(str(folder)),
+        payments=ps.io.files(str(folder / "payments")),
         checkpoint=folder / "checkpoint",
         output=folder / "out",
         workers=2,
@@ -168,8 +169,8 @@ def past(browser: WebDriver, folder: Path) -> None:
                     os.kill(query.workers()[0][1], signal.SIGKILL)
             until(browser, lambda: "continued" in "".join(texts(browser, "#restarts li")))
             query.process_all_available()
-            time.sleep(1.5)
-            resize(browser, 1280, 1430)
+            click(browser, ".choice button")
+            resize(browser, 1280, 1340)
             time.sleep(1.5)
             shoot(browser, "time")
     finally:
@@ -181,12 +182,13 @@ def state(browser: WebDriver, folder: Path) -> None:
     flow = ps.Dataflow("visits")
     visits = flow.table("visits", "id long, user long")
     users = flow.table("users", "user long, country string", key="user")
-    flow.output("countries", visits.join(users, "user").count("country"))
+    flow.output("visits", visits.join(users, "user"))
     flow.spill_beyond("200 kB")
+    (folder / "users").mkdir()
     rows = [{"id": n, "user": 0 if n % 3 == 0 else n % 5_000} for n in range(60_000)]
     query = flow.start(
         visits=[pa.Table.from_pylist(rows[at : at + 10_000]) for at in range(0, 60_000, 10_000)],
-        users=ps.io.files(str(folder), pattern="users.parquet"),
+        users=ps.io.files(str(folder / "users")),
         checkpoint=folder / "checkpoint",
         output=folder / "out",
         processes=2,
@@ -196,11 +198,11 @@ def state(browser: WebDriver, folder: Path) -> None:
             browser.get(f"{dashboard.address}#state")
             known = [{"user": n, "country": "abcd"[n % 4]} for n in range(5_000)]
             pq.write_table(pa.Table.from_pylist(known), folder / "users.part")
-            (folder / "users.part").rename(folder / "users.parquet")
+            (folder / "users.part").rename(folder / "users" / "users.parquet")
             until(browser, lambda: "join" in browser.find_element("tag name", "main").text)
             query.process_all_available()
             time.sleep(8.0)  # keys are sampled every 5 seconds
-            resize(browser, 1280, 430)
+            resize(browser, 1280, 410)
             time.sleep(1.0)
             shoot(browser, "state")
     finally:

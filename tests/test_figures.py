@@ -52,7 +52,7 @@ def test_the_figures_are_those_of_the_pages() -> None:
         if row[:4] == ["uniform 1,000,000 / 5,000,000", "SSSP", "100", "one worker"]
     ]
     assert_rounded(drawn("Shortest paths"), [milliseconds(paths[5]), milliseconds(paths[7])])
-    peers = {row[0]: row for row in reversed(rows_of("peers.md", "## By the clock\n"))}
+    peers = {row[0]: row for row in reversed(rows_of("peers.md", "## Wall-clock time\n"))}
     counts = peers["1,000 rows into counts of 1,000,000 text keys, 1 worker"]
     assert_rounded(drawn("Counts"), [milliseconds(counts[3]), milliseconds(counts[6])])
     empty = peers["empty epoch, 2 processes"]

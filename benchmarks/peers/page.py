@@ -26,9 +26,9 @@ def page(text: str) -> str:
     lines = [found[title] for title in titles() if title in found]
     trees = _trees(lines)
     heads = ["", *trees, *(head for peer in PEERS for head in (peer, "x"))]
-    parts = [HEAD.read_text().rstrip(), "", "## By the clock", "", *_table(heads, lines, trees)]
+    parts = [HEAD.read_text().rstrip(), "", "## Wall-clock time", "", *_table(heads, lines, trees)]
     parts += ["", "## CPU time", ""]
-    parts += ["CPU time of one worker that works alone, where it was measured.", ""]
+    parts += ["CPU time of one worker without other programs, if measured.", ""]
     spent = [line for line in lines if OURS in line["processor_us"]]
     parts += _table(heads, [_of_processor(line) for line in spent], trees)
     return "\n".join([*parts, ""])

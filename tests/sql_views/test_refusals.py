@@ -16,7 +16,7 @@ TABLES = {
 }
 
 REFUSED = {
-    "select k frm t": "line 1, column 14: .*no SQL",
+    "select k frm t": "line 1, column 14: syntax error near",
     "select k from nowhere": "line 1, column 15: there is no table or view 'nowhere'; there are 't', 'u'",
     "select\n  q\nfrom t": "line 2, column 3: there is no column 'q'; there are 't.k', 't.a', 't.b'",
     "select k from t, u where t.a = u.a": "line 1, column 8: 'k' is a column of 't', 'u'. Say which is meant",
@@ -89,7 +89,7 @@ REFUSED = {
     "select k from t where b like a": "a pattern must be a string that stands in the text",
     "select k from t where a = :most": "the parameter ':most' was not given",
     "select k as diff from t": "a column cannot be called 'diff'",
-    "insert into t select k from u": "INSERT is no query",
+    "insert into t select k from u": "INSERT is not a query",
     "select k from t; select k from u": "a text has one query, or views",
     "create view t as select k from u": "'t' is there already",
     "create table x (id long)": "declares inputs and no view",

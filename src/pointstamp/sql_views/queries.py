@@ -52,7 +52,7 @@ class Compiler:
         if isinstance(node, exp.Table):
             return catalog.relation(node)
         raise refused(
-            node, f"{node.key.upper()} is no query", "Write SELECT, VALUES, or several of them with UNION."
+            node, f"{node.key.upper()} is not a query", "Write SELECT, VALUES, or several of them with UNION."
         )
 
     def common_tables(self, node: exp.Expr, catalog: Catalog) -> Catalog:
