@@ -9,7 +9,7 @@ core is there.
 
 import os
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -17,6 +17,19 @@ os.environ.setdefault("POINTSTAMP_CORE", "python")
 
 ROOT: Final = Path(__file__).parent
 BOTH_WAYS: Final = tuple(ROOT / "tests" / package for package in ("order", "progress", "worker"))
+
+
+@pytest.fixture(autouse=True)
+def names_of_examples(request: pytest.FixtureRequest) -> None:
+    """Give the examples in docstrings the names that a reader imports first."""
+    if isinstance(request.node, pytest.DoctestItem):
+        import pyarrow as pa  # not before POINTSTAMP_CORE is set
+        import pyarrow.compute as pc
+
+        import pointstamp as ps
+
+        names: dict[str, Any] = request.getfixturevalue("doctest_namespace")
+        names.update(ps=ps, pa=pa, pc=pc, F=ps.functions)
 
 
 @pytest.hookimpl(tryfirst=True)
