@@ -8,6 +8,7 @@ core is there.
 """
 
 import os
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +31,14 @@ def names_of_examples(request: pytest.FixtureRequest) -> None:
 
         names: dict[str, Any] = request.getfixturevalue("doctest_namespace")
         names.update(ps=ps, pa=pa, pc=pc, F=ps.functions)
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """Import a module of the source by its name, because pytest would import some of them a second time."""
+    source = ROOT / "src"
+    if type(collector).__name__ == "DoctestModule" and collector.path.is_relative_to(source):
+        name = ".".join(collector.path.relative_to(source).with_suffix("").parts)
+        import_module(name.removesuffix(".__init__"))
 
 
 @pytest.hookimpl(tryfirst=True)
