@@ -59,12 +59,15 @@ class Recorded:
     _physical: Physical
 
     def named(self, name: str) -> Self:
-        """Give the operator that was written last a name, for errors, drawings and status.
+        """Name the operator of the last method call, for errors, plans and status.
 
-        >>> import pointstamp as ps
-        >>> words = ps.Dataflow("words").stream_input("words", "word string")
-        >>> print(words.count("word").named("word counts"))
-        stream 'word counts'
+        Args:
+            name: The name. Call this directly after the method that makes the operator.
+
+        Examples:
+            >>> words = ps.Dataflow("words").stream_input("words", "word string")
+            >>> print(words.count("word").named("word counts"))
+            stream 'word counts'
 
         """
         self._physical = self._record.renamed(self._operator, name)
