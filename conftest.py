@@ -8,6 +8,7 @@ core is there.
 """
 
 import os
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +32,28 @@ def names_of_examples(request: pytest.FixtureRequest) -> None:
 
         names: dict[str, Any] = request.getfixturevalue("doctest_namespace")
         names.update(ps=ps, pa=pa, pc=pc, F=ps.functions)
+        if request.node.path.name == "query.py":
+            names["query"] = request.getfixturevalue("example_query")
+
+
+@pytest.fixture(scope="session")
+def example_query(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The query of the example of ``ps.Query``, which those of its methods use."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    import pointstamp as ps
+
+    folder = tmp_path_factory.mktemp("query")
+    (folder / "in").mkdir()
+    parquet.write_table(pa.table({"word": ["so", "so"]}), folder / "in" / "1.parquet")
+    flow = ps.Dataflow("words")
+    flow.output("counts", flow.table("words", "word string").count("word"))
+    source = ps.io.files(folder / "in")
+    query = flow.start(words=source, checkpoint=folder / "state", output=folder / "out")
+    query.process_all_available()
+    yield query
+    query.stop()
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:
