@@ -106,12 +106,33 @@ def operator(
     summaries: Summaries = None,
     **streams: Stream,
 ) -> Stream | tuple[Stream, ...]:
-    """Add an operator that a user wrote; return its output stream, or a tuple of them if it has several.
+    """Add a custom operator; return its output stream, or a tuple of them if it has several.
 
-    Inputs are given by name, as keywords or, with any name at all, in the mapping ``inputs``; a stream that
-    is given for an option is an input of that name. ``outputs`` and ``summaries`` may also be attributes of
-    the object. One schema gives one stream; a mapping of several gives a tuple, in its order. (A mapping of
-    one name gives that stream itself, which a type checker cannot know: give the schema without a name.)
+    Args:
+        name: The name of the operator.
+        logic: An object with any of the methods ``on_start``, ``on_receive``, ``on_notify`` and
+            ``on_frontier``. It is a prototype: every worker has a separate copy.
+        inputs (Mapping[str, Stream], default None): The inputs by name, if a name is also an option.
+        outputs (schema | Mapping[str, schema], default None): One schema gives one stream; a mapping of
+            several gives a tuple, in its order. Default: the attribute ``outputs`` of the object.
+        summaries (Mapping, default None): How times change from an input to an output. Default: the attribute
+            ``summaries`` of the object.
+        **streams: The inputs as keywords.
+
+    A mapping of one name gives that stream itself, which a type checker cannot know: give the schema without
+    a name.
+
+    Examples:
+        >>> class Upper:
+        ...     outputs = "word string"
+        ...     def on_receive(self, context, input, batch):
+        ...         context.send(pa.record_batch({"word": pc.utf8_upper(batch["word"])}))
+        >>> flow = ps.Dataflow("upper")
+        >>> words = flow.stream_input("words", "word string")
+        >>> flow.output("out", ps.operator("upper", Upper(), words=words))
+        >>> flow.run(words=[[{"word": "so"}]])["out"][0].to_pylist()
+        [{'word': 'SO'}]
+
     """
     options = {"inputs": inputs, "outputs": outputs, "summaries": summaries}
     swallowed = {option: given for option, given in options.items() if isinstance(given, Stream)}

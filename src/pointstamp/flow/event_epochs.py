@@ -36,15 +36,26 @@ class EventTime:
 
 
 def by_event_time(at: str, *, every: Span, lateness: Span, idle: str | timedelta | None = None) -> EventTime:
-    """Epochs that are event time, for ``flow.stream_input(name, schema, epochs=...)``.
+    """Return epochs that are event time, for ``flow.stream_input(name, schema, epochs=...)``.
 
-    The epoch of a row is its ``at``, a timestamp, a date or an integer, cut into pieces of the length
-    ``every``. After a row of some event time, everything that is earlier by more than the ``lateness`` has
-    come: that is the user's promise, by which the input advances by itself.
+    The input advances by itself: a row declares that all rows that are earlier by more than the lateness have
+    arrived.
 
-    An input from which nothing comes holds event time back for all of them. With ``idle="30 seconds"`` it
-    does not do so in a query once nothing has come for that long, until something comes again; rows that are
-    behind the others by then are late.
+    Args:
+        at: A column of timestamps, dates or integers.
+        every: The length of an epoch.
+        lateness: The allowed lateness.
+        idle (str | timedelta, default None): An input without rows holds event time back for all inputs. With
+            ``idle="30 seconds"`` it does so no longer once a query has received nothing from it for that
+            time, until a row arrives. Rows that are behind the others by then are late.
+
+    Examples:
+        >>> flow = ps.Dataflow("seconds")
+        >>> epochs = ps.by_event_time("at", every=10, lateness=0)
+        >>> flow.output("out", flow.stream_input("clicks", "at long", epochs=epochs).agg(n=ps.count()))
+        >>> flow.run(clicks=[[{"at": 3}, {"at": 8}, {"at": 12}]])["out"].table().to_pylist()
+        [{'epoch': 0, 'n': 2}, {'epoch': 1, 'n': 1}]
+
     """
     return EventTime(at, every, lateness, idle)
 

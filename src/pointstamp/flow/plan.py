@@ -348,7 +348,7 @@ How: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti", "cros
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Names an output of the flow; a running flow answers for it (``Running.is_done``)."""
+    """A place in a flow; a running flow reports whether a time is complete there (``run.is_done``)."""
 
     _source: SourcePort
 
