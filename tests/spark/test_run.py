@@ -249,9 +249,9 @@ def test_what_cannot_work_is_said_before_spark_starts(spark: SparkSession) -> No
 
     with pytest.raises(SchemaError, match=r"input 'numbers': epoch= names the column 'day', but"):
         flow.run(on=spark, numbers=spark.range(10).selectExpr("id as x"), epoch="day")
-    with pytest.raises(FlowError, match=r"given path=, but has no input of that name\..* with output="):
+    with pytest.raises(FlowError, match=r"has no input 'path'\. .*output=path"):
         flow.run(on=spark, numbers=frame, path="somewhere")
-    with pytest.raises(FlowError, match=r"needs a folder's path as output=, but was given ParquetSink"):
+    with pytest.raises(FlowError, match=r"needs the path of a folder as output=, got ParquetSink"):
         flow.run(on=spark, numbers=frame, output=ps.io.ParquetSink("somewhere"))
     silent = ps.Dataflow("silent")
     silent.stream_input("numbers", "x long")

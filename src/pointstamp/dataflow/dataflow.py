@@ -331,9 +331,7 @@ class Dataflow:
         rows = self.stream_input(name, columns, extra_columns=extra_columns)
         if lateness is not None:
             if order is None or key is None:
-                raise FlowError(
-                    f"table '{name}': lateness= is that of order=, which is missing. Name the column order=."
-                )
+                raise FlowError(f"table '{name}': lateness= needs order=. Name the column with order=.")
             rows = rows.with_watermark(order, lateness, late=late).named(f"{name}: event time")
         return rows.to_table(
             key=key,
@@ -506,8 +504,7 @@ class Dataflow:
             }
             if wrong := [name for name, value in local.items() if value is not None]:
                 raise FlowError(
-                    f"flow '{self.name}': {wrong[0]}= was given with on=, but it is for runs without Spark. "
-                    "Remove one of them."
+                    f"flow '{self.name}': {wrong[0]}= cannot be combined with on=. Remove one of them."
                 )
             return self._run_on(
                 on,
@@ -521,14 +518,14 @@ class Dataflow:
             )
         if output is not None or options is not None:
             raise FlowError(
-                f"flow '{self.name}': {'output' if output is not None else 'options'}= was given to a run "
-                "without on=, which returns its results. Remove it, or give on= a SparkSession."
+                f"flow '{self.name}': {'output' if output is not None else 'options'}= needs on=, a "
+                "SparkSession. Add on=, or remove it."
             )
         if checkpoint is not None:
             if control is not None or progress:
                 raise FlowError(
-                    f"flow '{self.name}' was given a checkpoint together with control or progress, which a "
-                    "run with snapshots does not take. Leave them out, or use start()."
+                    f"flow '{self.name}': checkpoint= cannot be combined with control= or progress=. "
+                    "Remove them, or use start()."
                 )
             judge = self._judge() if verify else None
             return self._run_with_checkpoint(
@@ -626,8 +623,8 @@ class Dataflow:
     ) -> "FrameResults":
         if verify and checkpoint is None:
             raise FlowError(
-                f"flow '{self.name}' cannot be verified without a checkpoint: the workers of such a run tell "
-                "the driver nothing before they are done. Give checkpoint= a path, or leave verify out."
+                f"flow '{self.name}': verify=True on Spark needs checkpoint=, because workers otherwise "
+                "report no events to the driver. Give checkpoint= a path, or remove verify=."
             )
         options.check_run(self.name)
         from pointstamp.spark import job, streaming  # pyspark is loaded by those who use it
@@ -741,8 +738,7 @@ class Dataflow:
             return _shown(query, said)
         if processes is not None:
             raise FlowError(
-                f"flow '{self.name}': processes= was given with on=, but it is for queries without Spark. "
-                "Give workers= in its place."
+                f"flow '{self.name}': processes= cannot be combined with on=. Give workers= instead."
             )
         from pointstamp.spark import streaming  # pyspark is loaded by those who use it
 
@@ -766,14 +762,14 @@ class Dataflow:
     def _folder(self, output: Any, frames: Mapping[str, Any]) -> str | None:  # noqa: ANN401 - whatever came
         if "path" in frames and "path" not in self.plan.named(NodeKind.INPUT):
             raise FlowError(
-                f"flow '{self.name}' was given path=, but has no input of that name. Give the folder of the "
-                "output with output=, as for a query: run(on=spark, output=path)."
+                f"flow '{self.name}' has no input 'path'. For the folder of the output, write "
+                "run(on=spark, output=path)."
             )
         folder = _path(output)
         if folder is not None and not isinstance(folder, str):
             raise FlowError(
-                f"flow '{self.name}': a run to the end of its inputs needs a folder's path as output=, but "
-                f"was given {type(folder).__name__}. For a sink, use start(..., available_now=True)."
+                f"flow '{self.name}': run() needs the path of a folder as output=, got "
+                f"{type(folder).__name__}. For a sink, use start(..., available_now=True)."
             )
         return folder
 
@@ -806,9 +802,8 @@ class Dataflow:
 
         if processes is not None and self.plan.root is not EPOCHS:
             raise FlowError(
-                f"flow '{self.name}' has times of its own, so it cannot be verified in {processes} "
-                "processes: events with such times are judged where they happen. Give workers in place of "
-                "processes."
+                f"flow '{self.name}' has custom times, so it cannot be verified in {processes} processes. "
+                "Give workers= instead of processes=."
             )
         return BoundedJudge(self.plan, processes or workers)
 
@@ -881,8 +876,8 @@ class Dataflow:
             return LocalRun(with_time_zone(self.plan), each, on_result=on_result, log=judge)
         if workers not in (None, 1):
             raise FlowError(
-                f"flow '{self.name}' was given {workers} workers and {processes} processes; each process "
-                "runs one worker, so give one of the two."
+                f"flow '{self.name}' got workers={workers} and processes={processes}, but each process "
+                "runs one worker. Give only one of them."
             )
         return ProcessRun(with_time_zone(self.plan), processes, on_result=on_result, judge=judge)
 

@@ -68,5 +68,5 @@ def given_aggregates(
             "agg(total=ps.sum('amount'))."
         )
     if twice := [name for name in given if name in named]:
-        raise FlowError(f"agg() was given the aggregate '{twice[0]}' twice. Remove one of them.")
+        raise FlowError(f"agg() got the aggregate '{twice[0]}' twice. Remove one of them.")
     return {**given, **named}

@@ -153,8 +153,8 @@ def _read(name: str, inputs: Mapping[str, Stream] | None, streams: Mapping[str, 
     """The inputs by name, those of the mapping first."""
     if twice := [each for each in streams if each in (inputs or {})]:
         raise FlowError(
-            f"operator '{name}' was given the input '{twice[0]}' twice, in inputs= and as a keyword. Leave "
-            "one of them out."
+            f"operator '{name}' got the input '{twice[0]}' twice, in inputs= and as a keyword. Remove one "
+            "of them."
         )
     read = {**(inputs or {}), **streams}
     if not read:
@@ -164,7 +164,7 @@ def _read(name: str, inputs: Mapping[str, Stream] | None, streams: Mapping[str, 
     for port, stream in read.items():
         if not isinstance(stream, Stream):
             raise FlowError(
-                f"operator '{name}' was given {stream!r} for its input '{port}', which must be a stream. Its "
-                "options are inputs, outputs and summaries."
+                f"operator '{name}': input '{port}' must be a stream, got {stream!r}. The options are "
+                "inputs, outputs and summaries."
             )
     return read

@@ -117,11 +117,11 @@ class FlowRecord:
     def renamed(self, operator: LogicalOperator, name: str) -> Physical:
         """Lower the operator that was written last again, under another name."""
         if not isinstance(name, str):
-            raise FlowError(f"{operator}: a name must be a string, but is {name!r}. Give it a string.")
+            raise FlowError(f"{operator}: a name must be a string, got {name!r}. Give it a string.")
         if self._last is None or self._last[0] is not operator:
             raise FlowError(
-                f"{operator}: named('{name}') comes after other operators were written. Call it where the "
-                "operator is made: stream.filter(...).named('adults')."
+                f"{operator}: named('{name}') was called after other operators were added. Call it "
+                "directly: stream.filter(...).named('adults')."
             )
         _, values, mark = self._last
         self.builder.undo(mark)

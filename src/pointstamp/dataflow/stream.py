@@ -259,7 +259,7 @@ class Stream(Recorded):
         keys = (key,) if isinstance(key, str) else tuple(key or ())
         if format is not None:
             if format != "debezium":
-                raise FlowError(f"{who}: the format is {format!r}, and only 'debezium' is known. Use that.")
+                raise FlowError(f"{who}: format must be 'debezium', got {format!r}. Use that.")
             _check_alone(who, "format='debezium'", deleted, weight, operation, snapshots or None, empty)
             is_trusted = trusted is not False
             return self._table(
@@ -610,8 +610,8 @@ class Stream(Recorded):
         """
         if not isinstance(other, Stream):
             raise FlowError(
-                f"'join' of {self} needs a stream, but was given {type(other).__name__}. To ask a table "
-                "there is lookup(table, 'key'), and to_table().join(table, 'key') joins all epochs so far."
+                f"'join' of {self} needs a stream, got {type(other).__name__}. To match with a table, use "
+                "lookup(table, 'key'), or to_table().join(table, 'key') for all epochs so far."
             )
         if isinstance(on, Expression):
             joining(f"'join' of {self} and {other}", self.schema, other.schema, on, suffix)
@@ -981,7 +981,7 @@ class Stream(Recorded):
 def _check_alone(who: str, beside: str, *others: object) -> None:
     """Reject options that mean nothing beside another one."""
     if given := [each for each in others if each is not None]:
-        raise FlowError(f"{who}: {given[0]!r} was given with {beside}, where it means nothing. Remove it.")
+        raise FlowError(f"{who}: {given[0]!r} has no effect with {beside}. Remove it.")
 
 
 def ports_of(record: FlowRecord, make: Callable[[], LogicalOperator], *parts: Recorded) -> tuple[Stream, ...]:

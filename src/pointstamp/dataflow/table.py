@@ -1020,7 +1020,7 @@ def iterate(
     anchor = next((each for each in (*starts.values(), *others) if isinstance(each, Table)), None)
     if anchor is None:
         raise FlowError(
-            f"{who} begins without rows and reads no table. Give it a table to start with, or to read."
+            f"{who} starts without rows and reads no table. Give it a table to start with, or to read."
         )
     with anchor.loop(name, max_rounds=max_rounds) as loop:
         variables = {each: loop.variable(start, each) for each, start in starts.items()}
@@ -1042,6 +1042,6 @@ def _check_made(who: str, variables: Mapping[str, Table], made: object) -> None:
         )
     if set(made) != set(variables):
         raise FlowError(
-            f"{who}: the body returned tables for {sorted(map(str, made))}, and the tables of the recursion "
-            f"are {sorted(variables)}. Return one for each."
+            f"{who}: the body returned tables for {sorted(map(str, made))}, expected {sorted(variables)}. "
+            "Return one for each."
         )

@@ -406,7 +406,7 @@ class Choice(Expression):
 
         """
         if self.default is not None:
-            raise FlowError(f"{self} has its otherwise already; write when(...) before it.")
+            raise FlowError(f"{self} already has otherwise(...). Write when(...) before it.")
         return Choice((*self.branches, (_condition(condition), lit(value))))
 
     def otherwise(self, value: Value) -> "Expression":
@@ -418,7 +418,7 @@ class Choice(Expression):
 
         """
         if self.default is not None:
-            raise FlowError(f"{self} has its otherwise already.")
+            raise FlowError(f"{self} already has otherwise(...). Remove one of them.")
         return Choice(self.branches, lit(value))
 
     def __str__(self) -> str:
@@ -467,7 +467,7 @@ def col(name: str) -> Expression:
 
     """
     if not isinstance(name, str):
-        raise FlowError(f"ps.col needs the name of a column, and was given {type(name).__name__}.")
+        raise FlowError(f"ps.col needs the name of a column, got {type(name).__name__}.")
     return Column(name)
 
 
@@ -548,4 +548,4 @@ def name_of(expression: Expression) -> str | None:
 def _condition(given: Value) -> Expression:
     if isinstance(given, Expression):
         return given
-    raise FlowError(f"ps.when needs a condition over columns, and was given {given!r}.")
+    raise FlowError(f"ps.when needs a condition over columns, got {given!r}.")

@@ -131,8 +131,8 @@ def _check_methods(name: str, logic: Any, schemas: Mapping[str, pa.Schema]) -> N
     methods = ("on_start", "on_receive", "on_notify", "on_frontier")
     if not any(callable(getattr(logic, method, None)) for method in methods):
         raise FlowError(
-            f"operator '{name}' is a {type(logic).__name__} without any of {', '.join(methods)}, so it would "
-            "never do anything."
+            f"operator '{name}' is a {type(logic).__name__} without any of the methods "
+            f"{', '.join(methods)}. Define one of them."
         )
 
 

@@ -65,8 +65,8 @@ def event_epochs(plan: Plan, name: str, schema: pa.Schema, said: EventTime) -> E
     who = f"input '{name}', epoch=,"
     if not isinstance(said, EventTime):
         raise FlowError(
-            f"{who} needs ps.by_event_time('at', every='1 second', lateness='3 seconds'), and was given "
-            f"{said!r}. A column that holds epochs is named when the flow runs: run(..., epoch='day')."
+            f"{who} needs ps.by_event_time('at', every='1 second', lateness='3 seconds'), got {said!r}. "
+            "Name a column of epochs when the flow runs: run(..., epoch='day')."
         )
     check_columns(who, schema, [said.at])
     found = schema.field(said.at).type
@@ -74,13 +74,13 @@ def event_epochs(plan: Plan, name: str, schema: pa.Schema, said: EventTime) -> E
     every = span_of(f"{who} every", found, said.every)
     lateness = span_of(f"{who} lateness", found, said.lateness)
     if every < 1 or lateness < 0:
-        raise FlowError(f"{who} needs every= above 0 and a lateness of 0 or more, and has {said}.")
+        raise FlowError(f"{who} needs every= above 0 and a lateness of 0 or more, got {said}.")
     for other, node in plan.named(NodeKind.INPUT).items():
         known = node.event_epochs
         if known is not None and (known.kind, known.every) != (kind, every):
             raise FlowError(
-                f"{who} has epochs of {every} {kind}, and those of input '{other}' are of {known.every} "
-                f"{known.kind}; epochs are the same for all inputs of a flow. Give both the same."
+                f"{who} has epochs of {every} {kind}, but input '{other}' has epochs of {known.every} "
+                f"{known.kind}. Give all inputs of a flow the same."
             )
     return EventEpochs(said.at, kind, every, lateness)
 
@@ -100,8 +100,8 @@ def sent_ahead(stream: AnOutlet, when: Expression, epochs: EventEpochs, name: st
     compiled = compile_expression(when, stream.schema, who)
     if event_time_type(f"{who}: {when}", compiled.type) != epochs.kind:
         raise SchemaError(
-            f"{who}: {when} is {compiled.type}, and the epochs are pieces of {epochs.kind}; both must be of "
-            "one type."
+            f"{who}: {when} is {compiled.type}, but epochs are intervals of {epochs.kind}; both must have "
+            "the same type."
         )
     logic = spec(ToLaterEpochs, compiled, epochs.every)
     return add_operator(name, logic, {"in": stream}, {"out": stream.schema}, sends=Passes.ROWS)[0]

@@ -285,8 +285,7 @@ class Plan:
         """Reject a flow without outputs, whose results would not be visible."""
         if not self.named(NodeKind.OUTPUT):
             raise FlowError(
-                f"flow '{self.name}' has no output, so nothing that it computes could be seen. Name a result "
-                "before it runs: flow.output('result', stream)."
+                f"flow '{self.name}' has no output. Add one before it runs: flow.output('result', stream)."
             )
 
     def output_schemas(self) -> dict[str, pa.Schema]:

@@ -256,7 +256,7 @@ def _declared(
             query = each
             policies[name] = policy
         if name in queries:
-            raise FlowError(f"ps.views: two views are called '{name}'. Give one of them another name.")
+            raise FlowError(f"ps.views: two views have the name '{name}'. Give one of them another name.")
         queries[name] = query
     return queries, policies
 

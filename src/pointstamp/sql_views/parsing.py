@@ -201,11 +201,11 @@ def parse(text: str) -> list[exp.Expr]:
         where = f"line {first.get('line', 1)}, column {first.get('col', 1)}"
         words = first.get("description") or str(error)
         near = first.get("highlight")
-        raise SqlError(f"{where}: this is no SQL that can be read{_near(near)}: {words}") from error
+        raise SqlError(f"{where}: syntax error{_near(near)}: {words}") from error
     except TokenError as error:
-        raise SqlError(f"line 1, column 1: this is no SQL that can be read: {error}") from error
+        raise SqlError(f"line 1, column 1: syntax error: {error}") from error
     except RecursionError as error:
-        raise SqlError(f"line 1, column 1: the query is nested too deeply to be read. {TOO_DEEP}") from error
+        raise SqlError(f"line 1, column 1: the query is nested too deeply. {TOO_DEEP}") from error
     return [each for each in found if not isinstance(each, exp.Semicolon)]
 
 
