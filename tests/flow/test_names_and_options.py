@@ -185,7 +185,7 @@ def test_an_input_that_is_given_as_an_option_is_refused_with_the_way_to_give_it(
 def test_one_input_takes_its_value_and_inputs_that_have_no_name_or_come_twice_are_rejected() -> None:
     flow = named("rows")
     assert flow.run(DATA)["rows"][0] == flow.run(rows=DATA)["rows"][0]
-    with pytest.raises(FlowError, match=r"has 2 inputs, and run\(\) was given a list without a name"):
+    with pytest.raises(FlowError, match=r"has 2 inputs, but run\(\) got a list without a name"):
         named("rows", "others").run(DATA)
     with pytest.raises(FlowError, match="got the input 'rows' twice"):
         flow.run({"rows": DATA}, rows=DATA)

@@ -86,16 +86,15 @@ class QueryOptions:
         """Reject options that only a query on Spark has."""
         if given := [name for name in self._set() if name in _ON_SPARK]:
             raise FlowError(
-                f"flow '{flow}': the option {given[0]} was set for a query without Spark, which has no "
-                "slots to ask for. Remove it, or give on= a SparkSession."
+                f"flow '{flow}': option {given[0]} needs Spark. Remove it, or give on= a SparkSession."
             )
 
     def check_run(self, flow: str) -> None:
         """Reject options that a run to the end of its inputs does not have."""
         if given := [name for name in self._set() if name not in _OF_RUNS]:
             raise FlowError(
-                f"flow '{flow}': the option {given[0]} is for queries, and was given to run(). Remove it, or "
-                "use start(available_now=True)."
+                f"flow '{flow}': option {given[0]} is only for start(). Remove it, or use "
+                "start(available_now=True)."
             )
 
     def _set(self) -> list[str]:

@@ -42,13 +42,13 @@ class SnapshotPolicy:
     def __post_init__(self) -> None:
         if (self.epochs is not None and self.epochs < 1) or (self.seconds or 0) < 0:
             raise FlowError(
-                "snapshots need an interval of at least 1 epoch or of 0 seconds or more, but were given "
-                f"epochs={self.epochs} and seconds={self.seconds}."
+                "SnapshotPolicy: epochs must be at least 1 and seconds 0 or more, got epochs={self.epochs} "
+                "and seconds={self.seconds}. Give larger values."
             )
         if self.chain_max < 1 or self.keep < 1:
             raise FlowError(
-                f"snapshots were given chain_max={self.chain_max} and keep={self.keep}; both must be at "
-                "least 1, or there would be no snapshot to resume from."
+                f"SnapshotPolicy: chain_max and keep must be at least 1, got chain_max={self.chain_max} "
+                f"and keep={self.keep}. Give larger values."
             )
 
     def is_due(self, epochs: int, seconds: float) -> bool:
@@ -95,8 +95,8 @@ class RestartPolicy:
     def __post_init__(self) -> None:
         if self.restarts_max < 0:
             raise FlowError(
-                f"restarts_max is {self.restarts_max}, but must be 0 or more; with 0 a query never starts "
-                "again."
+                f"RestartPolicy: restarts_max must be 0 or more, got {self.restarts_max}. Give 0 to never "
+                "restart."
             )
 
 

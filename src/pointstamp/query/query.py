@@ -300,7 +300,7 @@ class Query(SparkNames):
             self._supervisor.stop(finish=False)
             self._thread.join(timeout)
         if self._thread.is_alive():
-            raise RecoveryError(f"query '{self.name}' has not ended after it was told to stop.")
+            raise RecoveryError(f"query '{self.name}' has not ended after stop().")
 
     # What only this has.
 
@@ -585,7 +585,7 @@ class Query(SparkNames):
                 raise self._error or RecoveryError(f"query '{self.name}' has ended.")
             if deadline is not None and monotonic() >= deadline:
                 raise _NoAnswerError(
-                    f"query '{self.name}' has not answered for {timeout:g} seconds; it is "
+                    f"query '{self.name}' has not answered for {timeout:g} seconds; its status is: "
                     f"{self.status['message']}."
                 )
 
