@@ -8,8 +8,10 @@ core is there.
 """
 
 import os
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -17,6 +19,49 @@ os.environ.setdefault("POINTSTAMP_CORE", "python")
 
 ROOT: Final = Path(__file__).parent
 BOTH_WAYS: Final = tuple(ROOT / "tests" / package for package in ("order", "progress", "worker"))
+
+
+@pytest.fixture(autouse=True)
+def names_of_examples(request: pytest.FixtureRequest) -> None:
+    """Give the examples in docstrings the names that a reader imports first."""
+    if isinstance(request.node, pytest.DoctestItem):
+        import pyarrow as pa  # not before POINTSTAMP_CORE is set
+        import pyarrow.compute as pc
+
+        import pointstamp as ps
+
+        names: dict[str, Any] = request.getfixturevalue("doctest_namespace")
+        names.update(ps=ps, pa=pa, pc=pc, F=ps.functions)
+        if request.node.path.name == "query.py":
+            names["query"] = request.getfixturevalue("example_query")
+
+
+@pytest.fixture(scope="session")
+def example_query(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The query of the example of ``ps.Query``, which those of its methods use."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    import pointstamp as ps
+
+    folder = tmp_path_factory.mktemp("query")
+    (folder / "in").mkdir()
+    parquet.write_table(pa.table({"word": ["so", "so"]}), folder / "in" / "1.parquet")
+    flow = ps.Dataflow("words")
+    flow.output("counts", flow.table("words", "word string").count("word"))
+    source = ps.io.files(folder / "in")
+    query = flow.start(words=source, checkpoint=folder / "state", output=folder / "out")
+    query.process_all_available()
+    yield query
+    query.stop()
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """Import a module of the source by its name, because pytest would import some of them a second time."""
+    source = ROOT / "src"
+    if type(collector).__name__ == "DoctestModule" and collector.path.is_relative_to(source):
+        name = ".".join(collector.path.relative_to(source).with_suffix("").parts)
+        import_module(name.removesuffix(".__init__"))
 
 
 @pytest.hookimpl(tryfirst=True)

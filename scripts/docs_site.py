@@ -241,7 +241,9 @@ def _said_of(name: str, docstring: str) -> str:
     """The entry of a parameter in a docstring, or the sentence that names it first."""
     named = rf"``{name}``(?:, ``\w+``)*"
     entry = re.search(
-        rf"^(?:- .*?{named}.*?: ((?:.|\n(?=  ))*)|    {name}: ((?:.|\n(?= {{8}}))*))", docstring, re.M
+        rf"^(?:- .*?{named}.*?: ((?:.|\n(?=  ))*)|    {name}(?: \([^)]*\))?: ((?:.|\n(?= {{8}}))*))",
+        docstring,
+        re.M,
     )
     sentences = re.split(r"(?<=\.)\s+", docstring)
     found = (
@@ -253,10 +255,8 @@ def _said_of(name: str, docstring: str) -> str:
 
 
 _OPENING: Final = (
-    "This page has the public names for {title}, from their docstrings. You need `import pointstamp as ps`. "
-    "Examples of methods are on separate pages: [tables](../table_examples.md), "
-    "[streams](../stream_examples.md), [aggregates](../aggregate_examples.md), "
-    "[queries](../query_examples.md)."
+    "This page has the public names for {title}, from their docstrings. The examples need "
+    "`import pointstamp as ps`; `pa` is `pyarrow`, `pc` is `pyarrow.compute`, and `F` is `ps.functions`."
 )
 
 

@@ -326,28 +326,6 @@ def test_the_tables_of_graphframes_methods_are_true() -> None:
         assert {name for name, here in named.items() if here != "no"} == public
 
 
-@pytest.mark.parametrize("kind", [ps.Table, ps.Stream, ps.Query], ids=lambda kind: kind.__name__)
-def test_every_method_has_an_example(kind: type) -> None:
-    page = DOCS / "reference" / f"{kind.__name__.lower()}_examples.md"
-    code = "\n".join(block.code for block in pages.blocks(page))
-    used = set(re.findall(r"\.(\w+)", code))
-    assert {name for name in dir(kind) if not name.startswith("_")} - {"schema", "loops", "telemetry"} <= used
-
-
-def test_every_aggregate_and_window_function_has_an_example() -> None:
-    page = DOCS / "reference" / "aggregate_examples.md"
-    code = "\n".join(block.code for block in pages.blocks(page))
-    used = set(re.findall(r"\bps\.(\w+)\(", code))
-    asked = {
-        name
-        for name, home in ps._HOMES.items()
-        if home in ("reduce.constructors", "incremental.window_functions")
-    }
-    functions = {name for name in asked if not isinstance(getattr(ps, name), type)}
-    assert len(functions) >= 30
-    assert functions <= used
-
-
 def names_in(path: Path) -> set[str]:
     """The functions and classes of a file, and the methods of its classes as Class.method."""
     tree = ast.parse(path.read_text())

@@ -28,30 +28,30 @@ from pointstamp.redaction import redact_text
 
 
 class PointstampError(Exception):
-    """Something went wrong that pointstamp can name; addresses in the message are redacted."""
+    """The base class of pointstamp's errors. Addresses in messages are redacted."""
 
     def __init__(self, *args: object) -> None:
         super().__init__(*(redact_text(each) if isinstance(each, str) else each for each in args))
 
 
 class TopologyError(PointstampError):
-    """A graph was described that cannot be run: the message names the operators."""
+    """The graph of a flow cannot be run. The message names the operators."""
 
 
 class FlowError(PointstampError):
-    """A flow was written or fed in a way that cannot work: the message names the stream or operator."""
+    """A flow is built or fed incorrectly. The message names the stream or operator."""
 
 
 class SchemaError(FlowError):
-    """A batch or a schema does not fit: the message names the column, what was needed and what was found."""
+    """A batch or a schema does not fit. The message names the column and both types."""
 
 
 class CapabilityError(FlowError):
-    """An operator sent, delayed or asked for something without the right to."""
+    """An operator sent, delayed or requested a notification without a capability for the time."""
 
 
 class SourceError(FlowError):
-    """An input contains unreadable data, and a retry does not help: the message names the place."""
+    """An input has unreadable data, and a retry does not help. The message names the place."""
 
 
 class OperatorError(FlowError):
@@ -59,11 +59,11 @@ class OperatorError(FlowError):
 
 
 class LoopError(FlowError):
-    """A loop went further than it may, or was interrupted: the message says its round."""
+    """A loop exceeded its rounds or was interrupted. The message names the round."""
 
 
 class SqlError(FlowError):
-    """A text is no SQL, or cannot be kept up to date: the message begins with its line and column."""
+    """A text is not valid SQL, or a view is not incremental. The message begins with line and column."""
 
 
 class ProgressError(PointstampError):
@@ -71,23 +71,23 @@ class ProgressError(PointstampError):
 
 
 class TransportError(PointstampError):
-    """A peer is gone, silent, or not who it should be: the message names it."""
+    """A peer is lost, silent, or not the expected one. The message names it."""
 
 
 class StorageError(PointstampError):
-    """Something durable cannot be written or read, or is not as it was written: the message names it."""
+    """Something durable cannot be written or read, or differs from what was written. The message names it."""
 
 
 class NotStored(StorageError):  # noqa: N818 - an answer as much as an error
-    """There is nothing under this name."""
+    """No object has this name."""
 
 
 class DamagedSnapshot(StorageError):  # noqa: N818 - as above
-    """A part of a snapshot is not there, or not as it was committed; an older snapshot may be whole."""
+    """A part of a snapshot is missing or differs from what was committed; an older snapshot may be intact."""
 
 
 class AlreadyStored(StorageError):  # noqa: N818 - as above
-    """Something is there under this name already, and is not replaced."""
+    """An object with this name already exists and is not replaced."""
 
 
 class BusyError(PointstampError):
@@ -95,15 +95,15 @@ class BusyError(PointstampError):
 
 
 class RecoveryError(PointstampError):
-    """A run cannot resume from what was saved: the message says from which snapshot and why."""
+    """A run cannot resume from its checkpoint. The message names the snapshot and the reason."""
 
 
 class FencedError(RecoveryError):
-    """A newer driver has taken the checkpoint over; this one may write nothing more."""
+    """A newer driver has taken over the checkpoint; this driver may write nothing more."""
 
 
 class UsageError(PointstampError):
-    """A command was given something it does not know: one line, exit code 2."""
+    """A command has an unknown argument: one line, exit code 2."""
 
 
 class InternalError(PointstampError):
@@ -111,14 +111,16 @@ class InternalError(PointstampError):
 
 
 class PointstampWarning(UserWarning):
-    """Something works, but probably not as its author meant it."""
+    """Something works, but probably not as its author intended."""
 
 
 def words_of(error: BaseException) -> str:
-    """The kind and the message of any error, even of one whose message cannot be read.
+    """Return the type and the message of any error, also of one whose message cannot be read.
 
-    >>> words_of(KeyError("x"))
-    "KeyError: 'x'"
+    Examples:
+        >>> ps.errors.words_of(KeyError("x"))
+        "KeyError: 'x'"
+
     """
     kind = type(error).__name__
     try:

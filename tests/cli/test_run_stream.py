@@ -115,7 +115,7 @@ def test_a_declared_column_may_say_the_epoch_too_and_stays(folder: Path) -> None
         (["--input", "words=in"], "give --output DIR"),
         (["--output", "out"], "give --input words=PATH"),
         (["--input", "words=nowhere", "--output", "out"], "there is no file or folder nowhere"),
-        (["--input", "words=one.csv", "--output", "out"], "which have an end; leave --stream out"),
+        (["--input", "words=one.csv", "--output", "out"], "which have an end. Leave --stream out"),
         (["--input", "words=bad", "--output", "out"], "has no column 'n'; it has 'word'"),
         (["--input", "words=in", "--output", "out", "--epoch", "n"], "add --available-now"),
         (["--input", "words=in", "--output", "bad"], "bad is not empty, and bad/_checkpoint is not a check"),

@@ -152,7 +152,7 @@ def test_an_error_is_one_sentence_and_changes_nothing(tmp_path: Path, shell: Cal
     )
     errors = [line for line in shown.splitlines() if line.startswith("error: ")]
     assert [error.partition(". ")[0] for error in errors] == [
-        "error: division by zero; use ps.functions.try_divide or try_mod for null in its place",
+        "error: division by zero; use ps.functions.try_divide or try_mod to return null instead",
         "error: line 1, column 16: there is no column 'foo'; there are 'cities.city', 'cities.total'.",
         "error: line 1, column 21: there is no table 'nowhere'; there are 'orders'.",
         "error: line 1, column 36: there are 2 values for the 4 columns id, city, price, at.",
@@ -161,7 +161,8 @@ def test_an_error_is_one_sentence_and_changes_nothing(tmp_path: Path, shell: Cal
         "error: line 1, column 20: the view 'cities' needs 'orders'",
         "error: line 1, column 16: there is no column 'frm'; there are no columns.",
         "error: input 'orders': there is no file or folder nowhere.csv.",
-        "error: there is no command .nonsense; there are .help, .tables, .views, .explain, .load, .read, .quit.",
+        "error: there is no command .nonsense; there are .help, .tables, .views, .explain, .load, .read, "
+        ".quit.",
     ]
     assert "  n\n  1\n1 row\n" in shown
     assert shown.endswith("epoch 1: no view changes\n")
@@ -234,7 +235,7 @@ def test_late_rows_and_windows_that_are_over_are_the_same_in_the_flow_that_is_fe
         in shown
     )
     assert shown.endswith(
-        "  n\n  7\n1 row\nerror: line 1, column 21: 'bids' has a watermark, so rows are only added to it. "
+        "  n\n  7\n1 row\nerror: line 1, column 21: 'bids' has a watermark, so rows can only be inserted. "
         "Create it without one to delete rows.\n"
     )
 
@@ -244,7 +245,7 @@ def test_a_file_with_rows_that_go_is_not_taken_for_one_with_rows_that_come(shell
         "create table t (id long, w long) tblproperties ('weight' = 'w');\n.load t rows.parquet\n", code=1
     )
     assert shown.startswith(
-        "error: .load only adds rows, and 't' has rows that go, by its property 'weight'."
+        "error: .load only inserts rows, but rows of 't' can be deleted, by its property 'weight'."
     )
 
 

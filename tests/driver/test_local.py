@@ -565,7 +565,7 @@ def test_processes_give_what_workers_give_and_stream_their_epochs() -> None:
 def test_workers_and_processes_are_not_given_together() -> None:
     flow, stream = numbers()
     flow.output("out", stream)
-    with pytest.raises(FlowError, match="2 workers and 2 processes; each process runs one worker"):
+    with pytest.raises(FlowError, match="workers=2 and processes=2, but each process runs one worker"):
         flow.run(numbers=[], workers=2, processes=2)
 
 

@@ -211,10 +211,12 @@ def test_a_broken_worker_is_raised_with_a_trace_that_is_judged_alike(
 def test_a_run_on_spark_needs_a_checkpoint_to_be_judged() -> None:
     nothing: Any = None
     session: Any = object()  # it is not asked
-    with pytest.raises(FlowError, match=r"flow 'busy' cannot be verified without .* Give checkpoint="):
+    with pytest.raises(
+        FlowError, match=r"flow 'busy': verify=True on Spark needs checkpoint=.* Give checkpoint="
+    ):
         busy_flow().run({"rows": nothing, "more": nothing}, on=session, verify=True)
 
 
 def test_times_of_ones_own_are_not_judged_in_other_processes() -> None:
-    with pytest.raises(FlowError, match=r"flow 'pairs' has times of its own, .* Give workers in place"):
+    with pytest.raises(FlowError, match=r"flow 'pairs' has custom times, .* Give workers= instead"):
         pairs_flow().run(pairs_inputs(), verify=True, processes=2)

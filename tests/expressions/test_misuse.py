@@ -22,29 +22,29 @@ BATCH = pa.record_batch(
     ("expression", "words"),
     [
         (col("prise") > 1, "needs the column 'prise'; there are 'price' int64"),
-        (col("city") + 1, "(col('city') + 1) needs numbers and was given string"),
-        (col("city") > 1, "string and int32 do not meet"),
-        (col("open") & col("price"), "needs booleans and was given int64"),
-        (F.year("price"), "needs a date or a timestamp and was given int64"),
-        (F.split_part("city", ",", 0), "parts are counted from 1, or from -1 at the end, got 0"),
+        (col("city") + 1, "(col('city') + 1) needs numbers, got string"),
+        (col("city") > 1, "string and int32 have no common type"),
+        (col("open") & col("price"), "needs booleans, got int64"),
+        (F.year("price"), "needs a date or a timestamp, got int64"),
+        (F.split_part("city", ",", 0), "the part number must not be 0"),
         (F.regexp_replace("city", "a", "$1"), "names group 1 of 0"),
         (F.regexp_replace("city", "a", "$"), "a number must follow '$'"),
         (F.from_utc_timestamp("at", "Mars/Base"), "'Mars/Base' is not a time zone"),
         (F.to_date("city", "EEE"), "has 'EEE', which cannot be read"),
         (col("at") + 1, "needs a time and a duration, for example ps.functions.duration('1 hour')"),
         (F.date_trunc("moon", "at"), "the unit must be one of microsecond"),
-        (col("city").rlike("("), "is not a regular expression here"),
-        (when(col("price"), 1).otherwise(2), "the condition col('price') is int64 and not boolean"),
-        (when(col("open"), 1).otherwise("two"), "int32 and string do not meet"),
+        (col("city").rlike("("), "is not a supported regular expression"),
+        (when(col("price"), 1).otherwise(2), "the condition must be boolean, but col('price') is int64"),
+        (when(col("open"), 1).otherwise("two"), "int32 and string have no common type"),
         (col("city").cast("moon"), "moon"),
-        (col("open").cast("date"), "bool cannot become date32"),
+        (col("open").cast("date"), "bool cannot be cast to date32"),
         (lit(None), "is always null and has no type"),
         (lit("x").cast("int"), "'x'"),
         (lit(1) / 0, "division by zero"),
         (F.date_format("at", "ww"), "has 'ww', which is not supported"),
-        (col("price").field("x"), "needs a struct and was given int64"),
-        (lit(object()), "is not a value of a column"),
-        (F.coalesce(), "takes 1 or more arguments, and was given 0"),
+        (col("price").field("x"), "needs a struct, got int64"),
+        (lit(object()), "cannot be a constant"),
+        (F.coalesce(), "takes 1 or more arguments, got 0"),
     ],
 )
 def test_a_mistake_is_said_in_words_when_the_expression_is_compiled(
@@ -57,7 +57,7 @@ def test_a_mistake_is_said_in_words_when_the_expression_is_compiled(
 
 
 def test_a_condition_must_be_boolean() -> None:
-    with pytest.raises(SchemaError, match="needs a condition, and col\\('price'\\) is int64"):
+    with pytest.raises(SchemaError, match="needs a boolean condition, but col\\('price'\\) is int64"):
         compile_condition(col("price"), SCHEMA, "filter")
 
 

@@ -170,7 +170,7 @@ def test_a_variable_that_is_fed_with_itself_is_exchanged_by_nothing() -> None:
 
 def test_a_concat_takes_one_type_only() -> None:
     flow = ps.Dataflow("concat")
-    with pytest.raises(ps.errors.PointstampError, match="both need the same schema"):
+    with pytest.raises(ps.errors.PointstampError, match="both must have the same schema"):
         flow.stream_input("a", "k long").union(flow.stream_input("b", "k double"))
 
 

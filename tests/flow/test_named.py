@@ -47,7 +47,7 @@ def test_a_name_comes_directly_behind_the_verb_and_is_a_string() -> None:
     rows = ps.Dataflow("late").stream_input("rows", "k long")
     kept = rows.filter(ps.col("k") > 1)
     rows.filter(ps.col("k") > 2)
-    with pytest.raises(FlowError, match=r"Filter 'filter': named\('kept'\) comes after other operators"):
+    with pytest.raises(FlowError, match=r"Filter 'filter': named\('kept'\) was called after other operators"):
         kept.named("kept")
-    with pytest.raises(FlowError, match="a name must be a string, but is 3"):
+    with pytest.raises(FlowError, match="a name must be a string, got 3"):
         rows.distinct().named(3)  # type: ignore[arg-type]

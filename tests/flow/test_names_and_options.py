@@ -86,9 +86,9 @@ def test_an_accumulator_of_ones_own_is_an_aggregate_under_every_name() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"total": "amount"}, "'total' must be an aggregate, such as .* but is 'amount' of type str"),
-        ({"totals": 3}, "'totals' must be an aggregate, .* but is 3 of type int"),
-        ({"running": True}, "'running' must be an aggregate, .* but is True of type bool"),
+        ({"total": "amount"}, "'total' must be an aggregate, such as .* got 'amount' of type str"),
+        ({"totals": 3}, "'totals' must be an aggregate, .* got 3 of type int"),
+        ({"running": True}, "'running' must be an aggregate, .* got True of type bool"),
     ],
 )
 def test_what_is_neither_an_aggregate_nor_an_option_is_refused_in_words(given: Any, words: str) -> None:  # noqa: ANN401
@@ -100,8 +100,8 @@ def test_what_is_neither_an_aggregate_nor_an_option_is_refused_in_words(given: A
     ("mapping", "words"),
     [
         (["a"], r"agg\(\) takes aggregates by name, got \['a'\] of type list"),
-        ({"a": ps.count()}, "was given the aggregate 'a' twice"),
-        ({3: ps.count()}, "the name of a column must be a string, but is 3"),
+        ({"a": ps.count()}, "got the aggregate 'a' twice"),
+        ({3: ps.count()}, "the name of a column must be a string, got 3"),
     ],
 )
 def test_a_mapping_of_aggregates_is_checked(mapping: Any, words: str) -> None:  # noqa: ANN401
@@ -113,7 +113,7 @@ def test_count_refuses_options_that_are_none() -> None:
     rows: Any = people()
     with pytest.raises(FlowError, match="running= must be True or False"):
         rows.group_by("city", running="yes").count()
-    with pytest.raises(FlowError, match="running= must be True or False, but is max"):
+    with pytest.raises(FlowError, match="running= must be True or False, got max"):
         rows.group_by("city", running=ps.max("running")).count()
 
 
@@ -148,9 +148,9 @@ def test_a_stream_that_is_given_for_an_option_of_an_operator_is_an_input(name: s
 
 def test_an_input_of_an_operator_that_is_no_stream_or_comes_twice_is_refused() -> None:
     rows = people()
-    with pytest.raises(FlowError, match=r"operator 'first' was given 3 for its input 'rows', .* a stream"):
+    with pytest.raises(FlowError, match=r"operator 'first': input 'rows' must be a stream, got 3"):
         ps.operator("first", First(), rows=3)  # type: ignore[call-overload]
-    with pytest.raises(FlowError, match="operator 'first' was given the input 'rows' twice"):
+    with pytest.raises(FlowError, match="operator 'first' got the input 'rows' twice"):
         ps.operator("first", First(), inputs={"rows": rows}, rows=rows)
 
 
@@ -185,7 +185,7 @@ def test_an_input_that_is_given_as_an_option_is_refused_with_the_way_to_give_it(
 def test_one_input_takes_its_value_and_inputs_that_have_no_name_or_come_twice_are_rejected() -> None:
     flow = named("rows")
     assert flow.run(DATA)["rows"][0] == flow.run(rows=DATA)["rows"][0]
-    with pytest.raises(FlowError, match=r"has 2 inputs, and run\(\) was given a list without a name"):
+    with pytest.raises(FlowError, match=r"has 2 inputs, but run\(\) got a list without a name"):
         named("rows", "others").run(DATA)
     with pytest.raises(FlowError, match="got the input 'rows' twice"):
         flow.run({"rows": DATA}, rows=DATA)

@@ -189,14 +189,14 @@ def streams() -> tuple[Any, Any]:
 
 
 CASES: list[tuple[Callable[[Any, Any], Any], type[Exception], str]] = [
-    (lambda a, b: a.join(b.to_table(), "shop"), FlowError, "needs a stream, but was given Table.*lookup"),
+    (lambda a, b: a.join(b.to_table(), "shop"), FlowError, "needs a stream, got Table.*lookup"),
     (lambda a, b: a.join(b, "city"), SchemaError, "needs the column 'city'"),
     (lambda a, b: a.top(1, by="prise"), SchemaError, "needs the column 'prise'"),
     (lambda a, b: a.distinct("city"), SchemaError, "needs the column 'city'"),
     (
         lambda a, b: a.group_by("shop", running=True).agg(m=ps.median("price")),
         FlowError,
-        r"'agg' of stream 'sales' cannot be running: 'm' is median\(price\)\. A table keeps it",
+        r"'agg' of stream 'sales' cannot be running: 'm' is median\(price\)\. Use a table",
     ),
     (lambda a, b: a.group_by(running=True).count(), FlowError, "cannot be running: it has no key column"),
     (lambda a, b: a.agg(m=ps.median("shop")), SchemaError, "median needs a column of numbers"),

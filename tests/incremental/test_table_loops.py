@@ -249,7 +249,10 @@ def test_a_running_reduction_of_changes_is_for_tables_that_only_grow() -> None:
     flow = ps.Dataflow("test")
     a = flow.table("a", "k long")
     changes_of_counts = a.count("k").changes()
-    with pytest.raises(FlowError, match=r"'count.*' of stream .* is running, and reads what 'changes' sends"):
+    with pytest.raises(
+        FlowError,
+        match=r"'count.*' of stream .* is running, and reads the changes of a table that 'changes' sends",
+    ):
         changes_of_counts.filter(ps.col("k") > 0).group_by("k", running=True).count()
     assert a.changes().group_by("k", running=True).count().schema.names == ["k", "count"]
     assert changes_of_counts.count("k").schema.names == ["k", "count"]

@@ -160,7 +160,7 @@ def test_a_declared_table_can_be_trusted() -> None:
     )
     assert "to refuse a deletion" in ps.sql(text.format("")).explain()
     assert "to refuse a deletion" not in ps.sql(text.format(", 'trusted' = 'true'")).explain()
-    with pytest.raises(SqlError, match="'trusted' is true or false, and not 'yes'"):
+    with pytest.raises(SqlError, match="'trusted' must be true or false, got 'yes'"):
         ps.sql(text.format(", 'trusted' = 'yes'"))
 
 

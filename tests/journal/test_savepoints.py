@@ -174,7 +174,7 @@ def _open(kept: Path) -> ps.Query:
 def test_a_name_that_was_given_is_refused_also_after_a_restart_and_its_savepoint_stays(kept: Path) -> None:
     query = _open(kept)
     try:
-        with pytest.raises(FlowError, match=r"'monday' was taken at epoch 4, and a name is given once"):
+        with pytest.raises(FlowError, match=r"'monday' was taken at epoch 4. Choose another name"):
             query.savepoint("monday", SECONDS_MAX)
         assert query.savepoint("monday 2", SECONDS_MAX) == 8
         assert query.is_active
@@ -188,7 +188,7 @@ def test_a_name_that_was_given_is_refused_also_after_a_restart_and_its_savepoint
 def test_what_is_no_name_is_refused(kept: Path, name: str) -> None:
     query = _open(kept)
     try:
-        with pytest.raises(FlowError, match=r"a savepoint needs a name"):
+        with pytest.raises(FlowError, match=r"the name of a savepoint must be a string"):
             query.savepoint(name, SECONDS_MAX)
     finally:
         query.stop()
@@ -204,7 +204,7 @@ def test_a_name_that_is_being_given_is_refused_and_is_free_again_where_its_worke
         # There is no epoch to save yet: it is asked for, and not waited for.
         with pytest.raises(RecoveryError, match="has not answered for 0 seconds"):
             query.savepoint("monday", 0.0)
-        with pytest.raises(FlowError, match=r"'monday' is being taken, and a name is given once"):
+        with pytest.raises(FlowError, match=r"'monday' is being taken. Choose another name"):
             query.savepoint("monday", SECONDS_MAX)
         if is_lost:
             query._supervisor.call(_lose)
@@ -212,7 +212,7 @@ def test_a_name_that_is_being_given_is_refused_and_is_free_again_where_its_worke
         query.process_all_available(SECONDS_MAX)
         if is_lost:
             assert query.savepoint("monday", SECONDS_MAX) == 0
-        with pytest.raises(FlowError, match=r"'monday' was taken at epoch 0, and a name is given once"):
+        with pytest.raises(FlowError, match=r"'monday' was taken at epoch 0. Choose another name"):
             query.savepoint("monday", SECONDS_MAX)
     finally:
         query.stop()

@@ -192,7 +192,5 @@ def test_a_checkpoint_of_an_older_format_is_refused_with_both_formats() -> None:
 def test_a_checkpoint_without_its_identity_is_refused_in_words() -> None:
     ours = _stopped(6, is_summarized=False)
     ours.storage.delete(QUERY)
-    with pytest.raises(
-        RecoveryError, match=r"has a journal, but no object 'query', which says to which query"
-    ):
+    with pytest.raises(RecoveryError, match=r"has a journal, but no object 'query', which names the query"):
         query_id_at(ours.storage)

@@ -114,7 +114,7 @@ def test_a_query_has_epochs_without_rows(tmp_path: Path) -> None:
     [
         ("soon", None, "tick_every must be a timedelta or text such as"),
         ("0 s", None, "tick_every must be above 0"),
-        ("1 s", "x", "say their epochs themselves, so epochs cannot be ticks of a clock"),
+        ("1 s", "x", "has an epoch column, so tick_every= cannot define its epochs"),
     ],
 )
 def test_what_is_no_clock_is_refused(tick_every: str, epoch: str | None, said: str, tmp_path: Path) -> None:

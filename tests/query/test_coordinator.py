@@ -419,7 +419,7 @@ def test_a_row_of_an_epoch_that_is_complete_is_refused_in_words() -> None:
         source.batches.append(_stamped((9, 1)))
 
     query.drained().add_done_callback(add_a_late_row)
-    with pytest.raises(FlowError, match="row of epoch 1 in tick 1, after it was said that everything before"):
+    with pytest.raises(FlowError, match="row of epoch 1 in tick 1, after the input was advanced to"):
         query.run()
     assert sink.rows() == {("out", 0): [(1,)]}
 
@@ -433,7 +433,7 @@ def test_what_is_complete_cannot_be_taken_back_and_needs_a_column() -> None:
     query.run()
     with pytest.raises(FlowError, match="input 'static' has no epoch column"):
         answers[0].result(0)
-    with pytest.raises(FlowError, match="it cannot go back"):
+    with pytest.raises(FlowError, match="it cannot be advanced"):
         answers[1].result(0)
 
 

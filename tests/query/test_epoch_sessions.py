@@ -114,5 +114,5 @@ def test_what_is_no_session_is_refused(columns: dict[str, Any], said: str) -> No
 
 
 def test_sessions_of_a_stream_need_event_time() -> None:
-    with pytest.raises(FlowError, match="waits for event time, and no stream that it is made of has one"):
+    with pytest.raises(FlowError, match="waits for event time, but no upstream stream has a watermark"):
         ps.Dataflow("test").stream_input("rows", TIMED).session_window("k", at="at", gap=3)

@@ -305,9 +305,9 @@ def test_what_is_no_event_time_is_refused_in_words(
 def test_inputs_of_a_flow_have_the_same_epochs() -> None:
     flow = ps.Dataflow("test")
     rows = flow.stream_input("rows", "at timestamp, n long", epochs=promised())
-    with pytest.raises(FlowError, match="those of input 'rows' are of 1000000 timestamp"):
+    with pytest.raises(FlowError, match="input 'rows' has epochs of 1000000 timestamp"):
         flow.stream_input("others", "at timestamp", epochs=promised(every="2 s"))
-    with pytest.raises(SchemaError, match="is int64, and the epochs are pieces of timestamp"):
+    with pytest.raises(SchemaError, match="is int64, but epochs are intervals of timestamp"):
         rows.emit_on_close("n")
     flow.output("rows", rows)
     with pytest.raises(FlowError, match="input 'rows' already has epochs of its event time 'at'"):

@@ -77,9 +77,7 @@ def test_what_is_no_sink_is_refused_and_the_message_says_what_one_has(
     found: str,
     tmp_path: Path,
 ) -> None:
-    words = (
-        rf"output must be the path of a folder, or a sink; this one is {found}.*for_query, writer, publisher"
-    )
+    words = rf"output must be the path of a folder or a sink, got {found}.*for_query, writer, publisher"
     with pytest.raises(FlowError, match=words):
         counting().start(words=[], checkpoint=tmp_path / "checkpoint", output=output)
     assert not (tmp_path / "checkpoint").exists()

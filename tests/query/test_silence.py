@@ -373,5 +373,5 @@ def test_how_long_an_input_may_be_silent_is_said_once_and_is_a_length() -> None:
     flow = ps.Dataflow("twice")
     rows = flow.stream_input("rows", "at long")
     rows.with_watermark("at", 1, idle="1 s")
-    with pytest.raises(FlowError, match="input 'rows', of which it is made, was said to be silent after 1"):
+    with pytest.raises(FlowError, match="its input 'rows' has idle= of 1"):
         rows.with_watermark("at", 1, idle="2 s", late_output="other").named("again")

@@ -231,13 +231,15 @@ def test_epochs_that_are_computed_again_are_not_published_again(caplog: pytest.L
     storage.delete(storage.list("snapshots/000000000006-")[0])
     run(spec_of(flow, data, storage, sink, snapshots=snapshots))
     assert sink.rows() == expected(flow, data)
-    (line,) = [each.getMessage() for each in caplog.records if "goes back" in each.getMessage()]
-    assert "snapshot of epoch 5; epochs up to 6 are computed again, but not published again" in line
+    (line,) = [
+        each.getMessage() for each in caplog.records if "resumes from the snapshot" in each.getMessage()
+    ]
+    assert "snapshot of epoch 5; epochs up to 6 are recomputed, but not published again" in line
     # And what was saved after that does not rest on what is damaged.
     caplog.clear()
     run(spec_of(flow, [*data, *data], storage, sink, snapshots=snapshots))
     assert sink.rows() == expected(flow, [*data, *data])
-    assert not [each for each in caplog.records if "goes back" in each.getMessage()]
+    assert not [each for each in caplog.records if "resumes from the snapshot" in each.getMessage()]
 
 
 # Two drivers.
@@ -430,7 +432,7 @@ def test_a_query_that_cannot_begin_says_so_each_time_before_it_gives_up(
     restarts = RestartPolicy(restarts_max=3, pause_seconds=0.0)
     with pytest.raises(RecoveryError, match="after 3 restarts: the store does not answer"):
         run(spec_of(flow, rows_of(flow, 1, seed=3), Away(), MemorySink(), restarts=restarts))
-    assert caplog.text.count("could not continue: the store does not answer; it tries again in") == 2
+    assert caplog.text.count("failed: the store does not answer; it restarts in") == 2
 
 
 def test_whoever_stops_a_query_does_not_wait_for_its_pause() -> None:

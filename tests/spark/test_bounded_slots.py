@@ -88,9 +88,7 @@ def test_a_run_that_gets_fewer_slots_than_workers_starts_again_with_fewer(
     caplog.set_level(logging.WARNING)
     with Holder(spark, 1, tmp_path / "free"):
         assert counted(spark, workers=2) == EXPECTED
-    assert (
-        "flow 'counts' starts again with 1 workers instead of 2: 1 of 2 workers have started" in caplog.text
-    )
+    assert "flow 'counts' restarts with 1 workers instead of 2: 1 of 2 workers have started" in caplog.text
     assert "flow 'counts' is waiting for Spark to start workers: " in caplog.text
 
 
@@ -106,7 +104,7 @@ def test_a_run_that_needs_all_its_workers_waits_until_slots_are_free(
         holder.free()
         run.join()
     assert found == [EXPECTED]
-    assert "starts again" not in caplog.text
+    assert "restarts with" not in caplog.text
 
 
 @pytest.mark.usefixtures("_soon")
@@ -129,7 +127,7 @@ def test_a_run_takes_the_free_slots_by_default(
 ) -> None:
     with Holder(spark, 1, tmp_path / "free"):
         assert counted(spark) == EXPECTED
-    assert "starts again" not in caplog.text
+    assert "restarts with" not in caplog.text
 
 
 @pytest.mark.usefixtures("_soon")

@@ -280,7 +280,7 @@ def test_what_cannot_work_through_connect_is_said_before_the_server_runs_anythin
     frame = connect.range(10).selectExpr("id as x")
     with pytest.raises(FlowError, match=r"a Connect session .* Give output="):
         halving().run(on=connect, numbers=frame)
-    with pytest.raises(FlowError, match="3 workers were asked for, but Spark has 2 slots"):
+    with pytest.raises(FlowError, match="3 workers were requested, but Spark has 2 slots"):
         halving().run(
             on=connect, numbers=frame, workers=3, output=str(tmp_path), options=ps.QueryOptions(min_workers=3)
         )

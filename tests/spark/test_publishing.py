@@ -34,7 +34,7 @@ def test_a_folder_is_published_into_once_and_what_is_there_is_never_replaced(tmp
     check_unpublished(path)
     publish(path, "first", {}, [])
     for run, schemas in (("second", {}), ("third", SCHEMAS)):
-        with pytest.raises(FlowError, match=r"holds the output of another run .* Give another path"):
+        with pytest.raises(FlowError, match=r"has the output of another run .* Give another path"):
             publish(path, run, schemas, [])
     with pytest.raises(FlowError, match=r"a folder belongs to one run"):
         check_unpublished(path)
@@ -57,7 +57,7 @@ def test_paths_that_spark_or_the_workers_cannot_use_are_refused_in_words(tmp_pat
         check_unpublished("nowhere://x")
     with pytest.raises(FlowError, match=r"which Spark reads as a pattern"):
         spark_address("/data/*")
-    with pytest.raises(FlowError, match=r"which no executor sees"):
+    with pytest.raises(FlowError, match=r"which executors cannot read"):
         spark_address("memory://x")
 
 
@@ -93,7 +93,7 @@ def test_the_frames_read_what_the_commit_lists_and_no_leftover_or_foreign_file(
         content = (tmp_path / file.path).read_bytes()
         assert (len(content), zlib.crc32(content)) == (file.size_bytes, file.crc32)
 
-    with pytest.raises(FlowError, match=r"holds the output of another run"):
+    with pytest.raises(FlowError, match=r"has the output of another run"):
         _copy().run(on=spark, numbers=frame, epoch="at", output=str(tmp_path))
     (tmp_path / files[0].path).unlink()
     with pytest.raises(StorageError, match=r"must have \d+ bytes, but is not there. It was removed"):

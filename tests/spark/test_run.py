@@ -235,7 +235,7 @@ def test_what_cannot_work_is_said_before_spark_starts(spark: SparkSession) -> No
     flow = ps.Dataflow("refused")
     flow.output("out", flow.stream_input("numbers", "x long"))
     frame = spark.range(10).selectExpr("id as y")
-    with pytest.raises(FlowError, match=r"3 workers were asked for, but Spark has 2 slots"):
+    with pytest.raises(FlowError, match=r"3 workers were requested, but Spark has 2 slots"):
         flow.run(
             on=spark,
             numbers=spark.range(10).selectExpr("id as x"),
@@ -244,14 +244,14 @@ def test_what_cannot_work_is_said_before_spark_starts(spark: SparkSession) -> No
         )
     with pytest.raises(SchemaError, match=r"input 'numbers': the DataFrame has no column 'x'; it has 'y'"):
         flow.run(on=spark, numbers=frame)
-    with pytest.raises(FlowError, match=r"has the inputs 'numbers', but was given 'letters'"):
+    with pytest.raises(FlowError, match=r"has the inputs 'numbers', got 'letters'"):
         flow.run(on=spark, letters=frame)
 
     with pytest.raises(SchemaError, match=r"input 'numbers': epoch= names the column 'day', but"):
         flow.run(on=spark, numbers=spark.range(10).selectExpr("id as x"), epoch="day")
-    with pytest.raises(FlowError, match=r"given path=, but has no input of that name\..* with output="):
+    with pytest.raises(FlowError, match=r"has no input 'path'\. .*output=path"):
         flow.run(on=spark, numbers=frame, path="somewhere")
-    with pytest.raises(FlowError, match=r"needs a folder's path as output=, but was given ParquetSink"):
+    with pytest.raises(FlowError, match=r"needs the path of a folder as output=, got ParquetSink"):
         flow.run(on=spark, numbers=frame, output=ps.io.ParquetSink("somewhere"))
     silent = ps.Dataflow("silent")
     silent.stream_input("numbers", "x long")
@@ -331,12 +331,12 @@ def test_what_is_no_dataframe_of_sparks_or_has_no_end_is_refused_before_anything
     flow.output("out", flow.stream_input("numbers", "x long"))
     frame = spark.range(3).selectExpr("id as x")
     stream = spark.readStream.schema("x long").parquet(str(tmp_path))
-    with pytest.raises(FlowError, match=r"needs a DataFrame of Spark, not pandas\..*DataFrame\."):
+    with pytest.raises(FlowError, match=r"needs a Spark DataFrame, got pandas\..*DataFrame\."):
         flow.run(on=spark, numbers=frame.toPandas())
     with pytest.raises(FlowError, match=r"'numbers' is a streaming DataFrame.*Use start\(\)"):
         flow.run(on=spark, numbers=stream)
     places: dict[str, Any] = {"checkpoint": tmp_path / "checkpoint", "output": tmp_path / "out"}
-    with pytest.raises(FlowError, match=r"or a source such as ps\.io\.files\(path\), not str"):
+    with pytest.raises(FlowError, match=r"or a source such as ps\.io\.files\(path\), got str"):
         flow.start(on=spark, numbers="folder", **places)
     with pytest.raises(StorageError, match=r"the folder '.*nowhere' cannot be listed"):
         flow.start(on=spark, numbers=ps.io.files(tmp_path / "nowhere"), **places)

@@ -87,7 +87,7 @@ def test_a_connect_session_is_asked_without_its_spark_context() -> None:
     assert plan_slots(connect(4), None).wish == 4
     assert plan_slots(connect(4), 3).wish == 3
     assert plan_slots(connect(4, spark_task_cpus="2"), None).wish == 2
-    with pytest.raises(FlowError, match=r"5 workers were asked for, but Spark has 4 slots"):
+    with pytest.raises(FlowError, match=r"5 workers were requested, but Spark has 4 slots"):
         plan_slots(connect(4), 5, least=5)
 
 
@@ -104,8 +104,8 @@ def test_a_query_with_fewer_slots_than_workers_starts_with_fewer_and_says_so(
     plan = plan_slots(connect(4), 8, least=2, stays=True)
     assert (plan.wish, plan.capped(4), plan.capped(6), plan.capped(20)) == (8, 4, 6, 8)
     assert plan.capped(0) == 8, "all executors are lost, and others will come"
-    assert "8 workers were asked for, but Spark has 4 slots: the flow starts with 4 workers." in caplog.text
-    with pytest.raises(FlowError, match=r"5 workers were asked for, but Spark has 4 slots"):
+    assert "8 workers were requested, but Spark has 4 slots: the flow starts with 4 workers." in caplog.text
+    with pytest.raises(FlowError, match=r"5 workers were requested, but Spark has 4 slots"):
         plan_slots(connect(4), 8, least=5)
     with pytest.raises(FlowError, match=r"min_workers=3 is more than workers=2"):
         plan_slots(connect(4), 2, least=3)
@@ -118,7 +118,7 @@ def test_spare_workers_need_as_many_slots_again(caplog: pytest.LogCaptureFixture
     assert plan_slots(connect(4), 2, stays=True, reserve=1, crews=2).capped(4) == 1
     with pytest.raises(FlowError, match=r"but Spark has 2 slots; .* need as many again.* \(local\[3\],"):
         plan_slots(connect(2), 1, reserve=1, crews=2)
-    with pytest.raises(FlowError, match=r"1 workers were asked for, but Spark has 1 slots"):
+    with pytest.raises(FlowError, match=r"1 workers were requested, but Spark has 1 slots"):
         plan_slots(connect(1), None, stays=True, crews=2)
 
 
@@ -181,7 +181,7 @@ def test_in_the_driver_there_are_no_tasks_to_choose(options: dict[str, Any]) -> 
 
 
 def test_no_workers_at_all_are_refused() -> None:
-    with pytest.raises(FlowError, match=r"0 workers were asked for"):
+    with pytest.raises(FlowError, match=r"workers must be at least 1, got 0"):
         plan_slots(connect(4), 0)
 
 
@@ -225,7 +225,8 @@ def test_executors_that_never_come_are_waited_for_only_so_long() -> None:
             "pyspark.serializers.SerializationError: Caused by Traceback (most recent call last):\n"
             "ModuleNotFoundError: No module named 'pointstamp.spark'\n",
             FlowError,
-            "the executors' Python has no package 'pointstamp'. Install the driver's environment on them",
+            "the Python of the executors has no package 'pointstamp'. Install the driver's environment on "
+            "them",
         ),
         (
             "[PYTHON_VERSION_MISMATCH] Python in worker has different version: (3, 9) than that in driver: "
@@ -281,7 +282,9 @@ def test_a_package_that_the_tasks_lack_is_named(spark: SparkSession) -> None:
     absent = Absent()
     flow = ps.Dataflow("lacks")
     flow.output("out", flow.stream_input("numbers", "x long").map_batches(lambda batch: (absent, batch)[1]))
-    with pytest.raises(FlowError, match=r"the executors' Python has no package 'no_such_package'") as caught:
+    with pytest.raises(
+        FlowError, match=r"the Python of the executors has no package 'no_such_package'"
+    ) as caught:
         flow.run(on=spark, numbers=spark.range(1).selectExpr("id as x"))
     assert not isinstance(caught.value, OperatorError)
     assert caught.value.__cause__ is None  # no Java stack trace

@@ -168,7 +168,7 @@ def test_a_spare_crew_that_dies_or_cannot_start_is_replaced_and_the_log_says_why
         until(lambda: len(launcher.jobs) == 2)
         stands(keeper)
         for words in ("no slots.", "an error of Java's.", "a worker's Python process died."):
-            assert f"is lost: {words} Another is started" in caplog.text
+            assert f"is lost: {words} Another one starts" in caplog.text
 
 
 def test_a_spare_crew_that_is_dead_when_it_is_needed_is_dropped(

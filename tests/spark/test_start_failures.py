@@ -212,7 +212,7 @@ def test_workers_that_can_never_start_are_not_started_again_and_again(
     )
     flow.output("words", words)
     with started(spark, tmp_path, flow, workers=1) as query:
-        with pytest.raises(FlowError, match="the executors' Python has no package 'nowhere'"):
+        with pytest.raises(FlowError, match="the Python of the executors has no package 'nowhere'"):
             query.await_termination(SECONDS_MAX)
         assert query.restarts <= 2
 

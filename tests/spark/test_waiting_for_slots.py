@@ -124,7 +124,7 @@ def test_a_query_with_fewer_slots_than_workers_runs_with_fewer(
     until(lambda: query.epoch >= 0)
     assert len(query.workers()) == 2
     query.stop()
-    assert "5 workers were asked for, but Spark has 2 slots" in caplog.text
+    assert "5 workers were requested, but Spark has 2 slots" in caplog.text
     assert published_by_epoch(tmp_path / "o", "counts") == counts_by_epoch([WORDS])
 
 
@@ -208,7 +208,7 @@ def test_too_few_slots_and_unknown_words_are_rejected_before_anything_is_written
 ) -> None:
     places: dict[str, Any] = {"checkpoint": str(tmp_path / "c"), "output": str(tmp_path / "o")}
     words = ps.io.files(tmp_path)
-    with pytest.raises(FlowError, match=r"3 workers were asked for, but Spark has 2 slots"):
+    with pytest.raises(FlowError, match=r"3 workers were requested, but Spark has 2 slots"):
         counting().start(on=spark, words=words, workers=4, options=ps.QueryOptions(min_workers=3), **places)
     with pytest.raises(FlowError, match=r"rescale='sometimes' is not known. Give one of 'restart', 'eager'"):
         counting().start(on=spark, words=words, options=ps.QueryOptions(rescale="sometimes"), **places)  # type: ignore[arg-type]

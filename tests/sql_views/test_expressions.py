@@ -120,7 +120,7 @@ def test_schemas_are_those_of_the_expression_and_names_make_several_views() -> N
 
 
 def test_what_is_no_such_expression_is_refused_in_words() -> None:
-    with pytest.raises(ps.errors.PointstampError, match=r"was given a str\. A text is for ps.sql"):
+    with pytest.raises(ps.errors.PointstampError, match=r"got str\. For a text, use ps.sql"):
         ps.view("select 1")
     stranger = type("DataFrame", (), {"__module__": "pyspark.sql.classic.dataframe"})()
     with pytest.raises(ps.errors.PointstampError, match="takes one DataFrame of PySpark"):

@@ -28,4 +28,4 @@ def test_an_order_without_a_limit_is_left_out_and_that_is_said(caplog: pytest.Lo
     assert not caplog.records
     ps.sql("select k, a from t\norder by a", t="k long, a long")
     assert [each.getMessage().partition(",")[0] for each in caplog.records] == ["line 2"]
-    assert "ORDER BY is left out, because a view has no order" in caplog.text
+    assert "ORDER BY is ignored, because a view has no order" in caplog.text

@@ -170,7 +170,7 @@ def test_views_of_one_text_that_refer_to_each_other_are_brute_forces(seed: int) 
 
 
 MUTUAL_REFUSED = [
-    ("a(n) as (select n from b), b as (select n from a)", "nothing says which types"),
+    ("a(n) as (select n from b), b as (select n from a)", "the column types of"),
     ("a as (select src as n from edges union all select n from b), b as (select n from a)", "UNION ALL"),
     ("a as (select src as n from edges union select n from b), b as (select n, 1 as m from a union "
      "select src, dst from edges where src not in (select n from a))", "subquery"),

@@ -80,12 +80,15 @@ CASES = [
     Case("no from in a value", "select k, (select 5) as five from t where exists (select 1)"),
     Case("sum distinct", "select k, sum(distinct a) as s, avg(distinct a) as m, count(*) as n, count(distinct a) as c, sum(a) as f from t group by k having sum(distinct a) > 0 or k is null"),
     Case("count distinct pairs", "select count(distinct a, b) as n, sum(distinct a) filter (where b = 'a') as s, count(a) as c, max(x) as m from t",
-         "select count(distinct (a, b)) filter (where a is not null and b is not null) as n, sum(distinct a) filter (where b = 'a') as s, count(a) as c, max(x) as m from t"),
+         "select count(distinct (a, b)) filter (where a is not null and b is not null) as n, sum(distinct "
+         "a) filter (where b = 'a') as s, count(a) as c, max(x) as m from t"),
     Case("sum distinct rollup", "select b, k, sum(distinct a) as s, count(*) as n from t group by rollup (b, k)",
-         "select b, k, sum(distinct a) as s, count(*) as n from t group by rollup (b, k) having count(*) > 0"),
+         "select b, k, sum(distinct a) as s, count(*) as n from t group by rollup (b, k) having count(*) > "
+         "0"),
     Case("sum distinct of a key", "select k, (select sum(distinct a) from u where u.k = t.k) as s from t"),
     Case("first row as a value", "select k, (select a from u order by k desc, a, c limit 1) as m from t",
-         "select k, (select a from u order by k desc nulls last, a nulls first, c nulls first limit 1) as m from t"),
+         "select k, (select a from u order by k desc nulls last, a nulls first, c nulls first limit 1) as "
+         "m from t"),
     Case("row of a key as a value", "select k, (select c.n from (select k, count(*) as n from u group by k) c where c.k = t.k) as n from t"),
     Case("row as a value in where", "select k from t where a > (select n - 3 from (select count(*) as n from u) q)"),
     Case("joins in parentheses", "select t.k, u.c, v.d from (t join u on t.k = u.k) left join v on v.k = t.k"),
@@ -93,10 +96,13 @@ CASES = [
     Case("natural left join", "select k, a, b, c from t natural left join (select k, c from u) q"),
     Case("natural full join", "select k, b, c from (select k, b from t) p natural full join (select k, c from u) q"),
     Case("pivot", "select * from (select k, a, b from t) pivot (sum(a) for b in ('a', 'ab' as two))",
-         "select k, sum(a) filter (where b = 'a') as a, sum(a) filter (where b = 'ab') as two from t group by k"),
+         "select k, sum(a) filter (where b = 'a') as a, sum(a) filter (where b = 'ab') as two from t group "
+         "by k"),
     Case("pivot of two", "select * from t pivot (sum(a) as s, count(*) as n for b in ('a', 'ab')) as p where p.k > 0",
-         "select k, x, sum(a) filter (where b = 'a') as a_s, nullif(count(*) filter (where b = 'a'), 0) as a_n, "
-         "sum(a) filter (where b = 'ab') as ab_s, nullif(count(*) filter (where b = 'ab'), 0) as ab_n from t where k > 0 group by k, x"),
+         "select k, x, sum(a) filter (where b = 'a') as a_s, nullif(count(*) filter (where b = 'a'), 0) as "
+         "a_n, "
+         "sum(a) filter (where b = 'ab') as ab_s, nullif(count(*) filter (where b = 'ab'), 0) as ab_n from "
+         "t where k > 0 group by k, x"),
     Case("values in a recursion", "with recursive r(n) as (select k from u union select r.n + v.d from r cross join (values (1), (2)) as v(d) where r.n < 9) select n from r"),
     Case("no from in a recursion", "with recursive r(n) as (select 1 union select r.n + 1 from r where r.n < 5) select n, t.k from r join t on t.k = r.n"),
     Case("with in a step", "with recursive r(n) as (select 0 union (with e as (select k, a from t where a is not null) select e.a from r join e on e.k = r.n)) select n from r"),
@@ -142,7 +148,7 @@ def test_a_value_with_two_rows_is_an_error_as_it_runs() -> None:
         assert next(epochs)[1]["result"].to_pylist() == [{"s": 2, "diff": 1}]
         with pytest.raises(
             ps.errors.PointstampError,
-            match=r"line 3, column \d+: a subquery that stands for one value has 2 rows",
+            match=r"line 3, column \d+: a scalar subquery must have one row, got 2",
         ):
             next(epochs)
 

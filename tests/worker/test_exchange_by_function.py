@@ -201,9 +201,7 @@ def test_what_is_no_exchange_is_refused_where_it_is_written() -> None:
         FlowError, match=r"takes a function from a batch to the shard.*given str 'x'.*without by"
     ):
         numbers.exchange(by="x")  # type: ignore[arg-type]
-    with pytest.raises(
-        FlowError, match=r"takes names of columns, but was given function.*exchange\(by=function\)"
-    ):
+    with pytest.raises(FlowError, match=r"takes names of columns, got function.*exchange\(by=function\)"):
         numbers.exchange(tens)  # type: ignore[arg-type]
     with pytest.raises(SchemaError, match="exchange of stream 'numbers' needs the column 'y'"):
         numbers.exchange("y", by=tens)

@@ -33,6 +33,6 @@ def add_to(add_parser: AddParser) -> None:
 def _refuse(arguments: argparse.Namespace) -> int:
     del arguments
     raise UsageError(
-        "check needs the models, a package of their own, which is not installed. Install it: pip install "
+        "check needs the package pointstamp-models, which is not installed. Install it: pip install "
         "pointstamp-models"
     )

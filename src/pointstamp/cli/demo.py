@@ -48,12 +48,12 @@ def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("--workers", type=positive, default=2, metavar="N", help="how many (default: 2)")
     parser.add_argument(
-        "--orders", type=positive, default=ORDERS, metavar="N", help=f"how many orders (default: {ORDERS:,})"
+        "--orders", type=positive, default=ORDERS, metavar="N", help=f"number of orders (default: {ORDERS:,})"
     )
     parser.add_argument(
-        "--steps", type=positive, default=STEPS, metavar="N", help=f"how many changes (default: {STEPS})"
+        "--steps", type=positive, default=STEPS, metavar="N", help=f"number of changes (default: {STEPS})"
     )
-    parser.add_argument("--no-crash", action="store_true", help="let all workers live")
+    parser.add_argument("--no-crash", action="store_true", help="do not kill a worker")
     parser.set_defaults(command=parser, run=run)
     others = parser.add_subparsers(metavar="DEMO", title="other demos")
     demo_components.add_to(others.add_parser)

@@ -54,25 +54,25 @@ def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("--workers", type=positive, default=2, metavar="N", help="how many (default: 2)")
     parser.add_argument(
-        "--edges", type=positive, default=EDGES, metavar="N", help=f"how many edges (default: {EDGES:,})"
+        "--edges", type=positive, default=EDGES, metavar="N", help=f"number of edges (default: {EDGES:,})"
     )
     parser.add_argument(
-        "--epochs", type=positive, default=EPOCHS, metavar="N", help=f"in how many files (default: {EPOCHS})"
+        "--epochs", type=positive, default=EPOCHS, metavar="N", help=f"number of files (default: {EPOCHS})"
     )
     parser.add_argument(
         "--every",
         type=float,
         default=EVERY_SECONDS,
         metavar="SECONDS",
-        help=f"how long after a file the next one comes (default: {EVERY_SECONDS:g})",
+        help=f"seconds between files (default: {EVERY_SECONDS:g})",
     )
     parser.add_argument(
         "--through",
         choices=("files", "spark"),
         default="files",
-        help="let the workers read the files themselves, or Structured Streaming (default: files)",
+        help="who reads the files: the workers, or Structured Streaming (default: files)",
     )
-    parser.add_argument("--no-crash", action="store_true", help="let all workers live")
+    parser.add_argument("--no-crash", action="store_true", help="do not kill a worker")
     parser.set_defaults(command=parser, run=run)
 
 

@@ -24,9 +24,7 @@ def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     describe.add_argument(
         "flow", metavar="FLOW.py", help="a Python file with a flow, or a file with SQL (.sql)"
     )
-    describe.add_argument(
-        "--operators", action="store_true", help="show all operators that run, not only what was written"
-    )
+    describe.add_argument("--operators", action="store_true", help="show the physical operators, too")
     drawn = describe.add_mutually_exclusive_group()
     drawn.add_argument("--mermaid", action="store_true", help="print a Mermaid flowchart instead of text")
     drawn.add_argument("--html", metavar="FILE", help="write an HTML page with the graph to a file")

@@ -33,8 +33,8 @@ def drop(
         found = _OWNER.fullmatch(last.owner)
         if found is not None and found[2] == here and _is_alive(int(found[1])):
             raise UsageError(
-                f"snapshots: {last} may be at work on {storage.address}, and this command would end it. Stop "
-                f"that process first, or let it drop the savepoint: query.drop_savepoint({name!r})."
+                f"snapshots: {last} may be running on {storage.address}, and this command would fence it. "
+                f"Stop that process first, or let it drop the savepoint: query.drop_savepoint({name!r})."
             )
     try:
         drop_savepoint(storage, inputs, query, name, owner=f"process {os.getpid()} on {here}", at=time())

@@ -33,7 +33,7 @@ def add_to(add_parser: AddParser) -> None:
         _run,
     )
     explain.add_argument("what", metavar="WHAT", help="a trace of a run with crashes, or a checkpoint")
-    explain.add_argument("--all", action="store_true", help="show every move, however many there are")
+    explain.add_argument("--all", action="store_true", help="show every move")
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -63,19 +63,19 @@ def add_options(run: argparse.ArgumentParser) -> None:
         "--workers",
         metavar="N",
         type=_positive,
-        help="how many workers (default: 1; on Spark its slots, of which a stream leaves one free)",
+        help="number of workers (default: 1; on Spark its slots, less one for a stream)",
     )
     run.add_argument(
         "--epoch",
         metavar="[NAME=]COLUMN",
         action="append",
         default=[],
-        help="the column with the epoch of each row, of all inputs or of one (default: all is epoch 0)",
+        help="the column with the epoch of each row, of all inputs or of one (default: one epoch 0)",
     )
     run.add_argument(
         "--spill",
         metavar="SIZE",
-        help="how much memory the tables of each worker may take, 512MB or 2GB; the rest goes to disk",
+        help="memory for state on each worker, 512MB or 2GB; the rest is spilled to disk",
     )
     _add_stream_options(run)
 
@@ -85,16 +85,18 @@ def _add_stream_options(run: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--checkpoint",
         metavar="DIR",
-        help="with --stream: what is needed to continue (default: _checkpoint below the output)",
+        help="with --stream: the checkpoint (default: _checkpoint below the output)",
     )
     run.add_argument(
-        "--available-now", action="store_true", help="with --stream: end when all that is there is published"
+        "--available-now",
+        action="store_true",
+        help="with --stream: end when everything that has arrived is published",
     )
     run.add_argument(
         "--format",
         metavar="FORMAT",
         choices=("parquet", "csv", "json"),
-        help="with --stream: of the files to come (default: by the names of those that are there)",
+        help="with --stream: the format of new files (default: by the names of existing files)",
     )
     run.add_argument(
         "--dashboard",
@@ -102,12 +104,12 @@ def _add_stream_options(run: argparse.ArgumentParser) -> None:
         type=_port,
         nargs="?",
         const=0,
-        help="with --stream: serve a page that shows the query, at this port (default: one that is free)",
+        help="with --stream: serve a dashboard at this port (default: a free one)",
     )
     run.add_argument(
         "--accept",
         action="store_true",
-        help="with --stream: accept that the flow differs from the one that made the checkpoint",
+        help="with --stream: accept a checkpoint of a flow with other outputs or functions",
     )
 
 
@@ -185,11 +187,11 @@ def _files(flow: "Dataflow", arguments: argparse.Namespace) -> "list[InputFile]"
     declared = {name: node.outputs[0].schema for name, node in flow.plan.named(NodeKind.INPUT).items()}
     given = dict(arguments.input)
     if len(given) < len(arguments.input):
-        raise UsageError("run: --input was given twice for one input; many files go into one folder.")
+        raise UsageError("run: --input was given twice for one input. Put several files into one folder.")
     if flow.plan.root is not EPOCHS:
         raise UsageError(
-            f"run: flow '{flow.name}' has times of its own, which files cannot give; it runs in this process "
-            "only, with the inputs of its file."
+            f"run: flow '{flow.name}' has custom times, which files cannot express. Run it in this "
+            "process, with the inputs of its file."
         )
     for name in given:
         _check_name(name, flow.name, list(declared))
@@ -267,7 +269,10 @@ def _run_here(flow: "Dataflow", data: Mapping[str, Any], arguments: argparse.Nam
 
     has_epochs = flow.plan.root is EPOCHS
     if arguments.output is not None and not has_epochs:
-        raise UsageError(f"run: flow '{flow.name}' has times of its own; --output writes files by epoch.")
+        raise UsageError(
+            f"run: flow '{flow.name}' has custom times, but --output writes files by epoch. Leave --output "
+            "out."
+        )
     if arguments.output is not None and run_files.is_remote(arguments.output):
         raise UsageError(f"run: {arguments.output} is not on this machine; give --master to write there.")
     epochs = _epochs(arguments.epoch, flow)

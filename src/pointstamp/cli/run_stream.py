@@ -43,7 +43,7 @@ def check(flow: Dataflow, inputs: list[InputFile], arguments: argparse.Namespace
     if not followed:
         raise UsageError(
             f"run: --stream follows folders, but the inputs of flow '{flow.name}' are files, which have an "
-            "end; leave --stream out, or give a folder."
+            "end. Leave --stream out, or give a folder."
         )
     if arguments.epoch and not arguments.available_now:
         raise UsageError(

@@ -41,20 +41,24 @@ def add_to(add_parser: AddParser) -> None:
     )
     simulate.add_argument("flow", metavar="FLOW.py", help="a Python file with a flow and its inputs")
     simulate.add_argument(
-        "--seeds", metavar="N", type=_positive, default=200, help="how many worlds to try (default: 200)"
+        "--seeds",
+        metavar="N",
+        type=_positive,
+        default=200,
+        help="number of worlds to simulate (default: 200)",
     )
     simulate.add_argument(
         "--workers",
         metavar="A-B",
         type=_span,
         default=(1, 4),
-        help="how many workers they have (default: 1-4)",
+        help="number of workers, or a range (default: 1-4)",
     )
     simulate.add_argument(
         "--crashes",
         metavar="A-B",
         type=_crash_span,
-        help="run it as a query with snapshots, and let so many things crash in each world (0-4)",
+        help="run it as a query with snapshots, with this number of crashes in each world (0-4)",
     )
     simulate.add_argument("--replay", metavar="SEED", type=int, help="run only the world of this seed")
     simulate.add_argument(
@@ -63,14 +67,16 @@ def add_to(add_parser: AddParser) -> None:
     simulate.add_argument(
         "--rows", metavar="ROWS", help="with --replay: feed only these, input=epoch.row,... (or item.row)"
     )
-    simulate.add_argument("--choices", metavar="LIST", help="with --replay: leave all other choices plain")
+    simulate.add_argument(
+        "--choices", metavar="LIST", help="with --replay: use the default for all other choices"
+    )
     simulate.add_argument(
         "--trace",
         "--record",
         metavar="FILE",
         help="save the events of the failing or replayed world, or of the last one if none fails",
     )
-    simulate.add_argument("--json", action="store_true", help="print one JSON document instead of words")
+    simulate.add_argument("--json", action="store_true", help="print one JSON document instead of text")
 
 
 def _positive(text: str) -> int:

@@ -42,7 +42,7 @@ def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--drop-savepoint",
         metavar="NAME",
-        help="drop a savepoint of a query that is stopped, with all files that only it needs",
+        help="drop a savepoint of a stopped query, with the files that only it needs",
     )
     parser.set_defaults(command=parser, run=_run)
 

@@ -49,10 +49,10 @@ def add_to(add_parser: AddParser) -> None:
     sql.add_argument(
         "--explain",
         action="store_true",
-        help="show the plan: what each operator keeps and costs",
+        help="show the plan with the state and cost of each operator",
     )
     sql.add_argument(
-        "--interactive", action="store_true", help="a shell that shows how views change as rows come and go"
+        "--interactive", action="store_true", help="a shell that shows how views change with their inputs"
     )
     add_options(sql)
 

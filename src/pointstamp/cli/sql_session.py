@@ -102,7 +102,7 @@ def stored_table(declared: InputDeclaration) -> StoredTable:
     columns = [each for each in as_schema(declared.schema) if each.name not in marks]
     for key in declared.key:
         if key not in {each.name for each in columns}:
-            raise FlowError(f"the key '{key}' is no column of '{declared.name}'.")
+            raise FlowError(f"the key '{key}' is not a column of '{declared.name}'.")
     return StoredTable(declared.name, pa.schema(columns), declared)
 
 
@@ -145,7 +145,7 @@ class ShellSession:
             elif node.args.get("replace") and _is_view(node) and _is_view(created[at]):
                 created[at] = node
             else:
-                raise refused(node, f"'{name}' is there already", "Write drop, or create or replace view.")
+                raise refused(node, f"'{name}' already exists", "Write drop, or create or replace view.")
             if _is_view(node):
                 new.append(name)
         self._rebuild(created)
@@ -340,7 +340,7 @@ def change(session: ShellSession, node: exp.Insert | exp.Delete | exp.Update) ->
     if stored.is_growing and not isinstance(node, exp.Insert):
         raise refused(
             node,
-            f"'{stored.name}' has a watermark, so rows are only added to it",
+            f"'{stored.name}' has a watermark, so rows can only be inserted",
             "Create it without one to delete rows.",
         )
     with placed(node):

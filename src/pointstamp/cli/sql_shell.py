@@ -217,7 +217,8 @@ class Shell:
         marks = [each for each in ("weight", "operation", "deleted") if each in stored.declared.properties]
         if marks:
             raise UsageError(
-                f".load only adds rows, and '{stored.name}' has rows that go, by its property '{marks[0]}'. "
+                f".load only inserts rows, but rows of '{stored.name}' can be deleted, by its property "
+                f"'{marks[0]}'. "
                 "Declare it without, or run the file: pointstamp sql views.sql --input."
             )
         rows = read(InputFile(stored.name, path, format_of(stored.name, path), stored.schema, None))

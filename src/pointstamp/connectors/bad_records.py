@@ -29,16 +29,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class BadRecords(RedactedRepr):
-    """A folder for records that cannot be read; workers write there, so all of them must reach it.
+    """A folder for records that cannot be decoded. All workers must be able to write to it.
 
     A record is a JSON object with ``topic``, ``partition``, ``offset``, ``timestamp`` (milliseconds since
-    1970), ``reason``, and ``key`` and ``value`` as text; these two are null where the bytes are not UTF-8.
-    ``key_base64`` and ``value_base64`` hold the bytes.
+    1970), ``reason``, and ``key`` and ``value`` as text, which are null if the bytes are not UTF-8.
+    ``key_base64`` and ``value_base64`` have the bytes.
 
-    ``path`` is a local folder, or an address that fsspec knows with ``storage_options``.
+    ``path`` is a local folder, or an address that fsspec opens with ``storage_options``.
 
-    >>> BadRecords("/data/bad")
-    BadRecords(path='/data/bad')
+    Examples:
+        >>> ps.io.BadRecords("/data/bad")
+        BadRecords(path='/data/bad')
+
     """
 
     path: str

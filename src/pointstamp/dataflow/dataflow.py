@@ -75,18 +75,26 @@ class KnownInput(Protocol):
 
 
 class Dataflow:
-    """A flow with named inputs and outputs; writing it runs nothing.
+    """A flow with named inputs and outputs. Building it runs nothing.
 
-    ``times`` is the order of the root times, epochs unless a flow brings its own. ``broadcast`` says how
-    workers tell each other their progress: "direct" to every other worker, or "accumulating" along a tree;
-    None leaves it to their number.
+    Args:
+        name (str): The name of the flow.
+        times (TimeOrder, default epochs): The order of the root times.
+        broadcast (str, default None): How workers exchange progress: ``"direct"`` to every other worker, or
+            ``"accumulating"`` along a tree. Without it, the number of workers decides.
+        time_zone (str, default that of the Spark session on Spark, else UTC): The zone in which expressions
+            show, truncate and parse timestamps: a region such as ``"Europe/Berlin"`` or an offset such as
+            ``"+02:00"``. A query resumes in the zone in which it was started.
+        optimize (bool, default True): Optimize the plan before it runs. The environment variable
+            ``POINTSTAMP_OPTIMIZE=off`` switches this off for all flows.
 
-    ``time_zone`` (str, default: that of the Spark session on Spark, UTC elsewhere): the zone in which
-    expressions show, cut and read timestamps, a region such as "Europe/Berlin" or an offset such as "+02:00".
-    A query resumes in the zone that it was started in.
+    Examples:
+        >>> flow = ps.Dataflow("words")
+        >>> words = flow.stream_input("words", "word string")
+        >>> flow.output("counts", words.count("word"))
+        >>> flow.run(words=[[{"word": "so"}], [{"word": "it"}]])["counts"][1].to_pylist()
+        [{'word': 'it', 'count': 1}]
 
-    ``optimize`` (bool, default True): whether the plan is optimized before it runs. The environment variable
-    POINTSTAMP_OPTIMIZE switches that off for all flows, with ``off``.
     """
 
     def __init__(
@@ -113,28 +121,40 @@ class Dataflow:
 
     @property
     def plan(self) -> Plan:
-        """The operators that run, as plain data."""
+        """The physical operators, as plain data."""
         return self._record.plan()
 
     @property
     def logical_plan(self) -> dict[str, LogicalOperator]:
-        """What was written, before optimization: the logical operator of each output, by name."""
+        """The logical operator of each output by name, before optimization."""
         return self._record.logical()
 
     def describe(self, *, operators: bool = True) -> str:
-        """Return the flow as readable text: its views as they were written, and the operators that run.
+        """Return the flow as readable text: its logical views and its physical operators.
 
         Args:
-            operators: Whether the operators are shown, too. Default: True.
+            operators (bool, default True): Include the physical operators.
+
+        Examples:
+            >>> flow = ps.Dataflow("words")
+            >>> flow.output("counts", flow.table("words", "word string").count("word"))
+            >>> flow.describe(operators=False).splitlines()[1:3]
+            ['inputs:', "  'words': word string"]
 
         """
         return describe(self.plan, operators=operators)
 
     def explain(self, *, format: Literal["text", "json"] = "text") -> str:  # noqa: A002 - as other engines
-        """Return the plan: as written, after optimization, and the operators that run with state and cost.
+        """Return the logical plan, the optimized plan, and the physical operators with state and cost.
 
         Args:
-            format: ``"text"``, or ``"json"`` for the data. Default: ``"text"``.
+            format (str, default "text"): ``"text"``, or ``"json"`` for the data.
+
+        Examples:
+            >>> flow = ps.Dataflow("words")
+            >>> flow.output("counts", flow.table("words", "word string").count("word"))
+            >>> flow.explain().splitlines()[-2].strip()
+            "'count' by word: keeps the sums of each key, and no rows; a change costs its rows"
 
         """
         found = self._record.optimized()
@@ -147,11 +167,27 @@ class Dataflow:
         return explain_plan(self.logical_plan, outputs, fired, physical_plan(self.plan), format)
 
     def to_mermaid(self) -> str:
-        """The flow as a Mermaid flowchart."""
+        """Return the flow as a Mermaid flowchart.
+
+        Examples:
+            >>> flow = ps.Dataflow("words")
+            >>> flow.output("words", flow.stream_input("words", "word string"))
+            >>> flow.to_mermaid().splitlines()[0]
+            'flowchart LR'
+
+        """
         return mermaid(self.plan)
 
     def to_html(self) -> str:
-        """The flow as a self-contained HTML page with an interactive graph."""
+        """Return the flow as a self-contained HTML page with an interactive graph.
+
+        Examples:
+            >>> flow = ps.Dataflow("words")
+            >>> flow.output("words", flow.stream_input("words", "word string"))
+            >>> "<script" in flow.to_html()
+            True
+
+        """
         return page(self.plan)
 
     def __repr__(self) -> str:
@@ -171,34 +207,73 @@ class Dataflow:
         late_output: str | None = None,
         extra_columns: ExtraColumns = "warn",
     ) -> Stream:
-        """A stream that comes from outside; the schema is Spark DDL, "src long, dst long", or pyarrow's.
+        """Add an input whose rows are a stream.
 
-        All declared columns must be there. Other columns are not read, wherever the flow runs: one that looks
-        like the change of a row (``diff``, ``op``, ``_change_type``, ...) is an error, and others are a
-        warning, once. With ``extra_columns="ignore"`` they are neither.
+        Args:
+            name: The name of the input.
+            schema: The columns, as Spark DDL, ``"src long, dst long"``, or a pyarrow schema. Rows must have
+                all of them.
+            epochs (EventTime, default None): ``ps.by_event_time(...)`` makes the epochs of rows event time;
+                the input then advances by itself.
+            late (str, default None): What happens to rows whose epoch column names an epoch before the one
+                that the input has advanced to: ``"error"``, ``"output"`` to a separate output, or ``"drop"``.
+                Default: ``"error"``, or ``"output"`` if epochs are event time.
+            late_output (str, default ``<name>_late``): The name of that output. It has the columns of the
+                input and ``late_epoch``; a late row is in the epoch that was open when it arrived.
+            extra_columns (str, default "warn"): Columns that are not declared are not read. One that looks
+                like the change of a row (``diff``, ``op``, ``_change_type``, ...) raises SchemaError, and
+                others warn once; with ``"ignore"`` neither happens.
 
-        With ``epochs=ps.by_event_time("at", every="1 second", lateness="3 seconds")`` the epochs of its rows
-        are their event time, and the input advances by itself.
+        Examples:
+            >>> flow = ps.Dataflow("words")
+            >>> flow.output("words", flow.stream_input("words", "word string"))
+            >>> flow.run(words=[[{"word": "so"}]])["words"][0].to_pylist()
+            [{'word': 'so'}]
 
-        ``late`` says what becomes of rows whose epoch column names an epoch before the one that the input was
-        advanced to: they are an ``"error"``, or go to an ``"output"`` of their own, or ``"drop"`` drops them.
-        Where epochs are event time they go to an output unless something else is said. That output is named
-        ``late_output``, or ``<name>_late``; it has the columns of the input and ``late_epoch``, and the rows
-        are in the epoch that was open when they arrived.
         """
         declared = as_schema(schema)
         return self._stream(lambda: Input(name, declared, epochs, late, late_output, extra_columns))
 
     def variable(self, schema: str | pa.Schema, summary: Summary, name: str = "variable") -> Stream:
-        """A stream that is fed later, with ``feedback``, and comes out at the times that the summary says.
+        """Return a stream that is fed back outside of loops: into a later epoch, or along custom times.
 
-        This is a cycle outside loops: into the next epoch with ``ps.delay(1)``, or along a flow's own times.
+        Args:
+            schema: The columns of the stream.
+            summary: The times at which rows that are fed back arrive: ``ps.timely.delay(1)`` for the next
+                epoch.
+            name (str, default "variable"): The name of the variable.
+
+        Examples:
+            >>> flow = ps.Dataflow("echo")
+            >>> words = flow.stream_input("words", "word string, left long")
+            >>> again = flow.variable("word string, left long", ps.timely.delay(1))
+            >>> rows = words.union(again)
+            >>> flow.feedback(again, rows.filter(ps.col("left") > 0).with_columns(left=ps.col("left") - 1))
+            >>> flow.output("words", rows)
+            >>> flow.run(words=[[{"word": "so", "left": 1}]])["words"].table().to_pylist()
+            [{'epoch': 0, 'word': 'so', 'left': 1}, {'epoch': 1, 'word': 'so', 'left': 0}]
+
         """
         declared = as_schema(schema)
         return self._stream(lambda: FlowVariable(declared, summary, name=name))
 
     def feedback(self, variable: Stream, stream: Stream) -> None:
-        """Let a stream come out of a variable of this flow."""
+        """Feed a stream back into a variable of this flow.
+
+        Args:
+            variable: A stream that ``variable`` returned.
+            stream: A stream with the same columns.
+
+        Examples:
+            >>> flow = ps.Dataflow("count down")
+            >>> again = flow.variable("x long", ps.timely.delay(1))
+            >>> rows = flow.stream_input("numbers", "x long").union(again)
+            >>> flow.feedback(again, rows.filter(ps.col("x") > 0).select(x=ps.col("x") - 1))
+            >>> flow.output("out", rows)
+            >>> flow.run(numbers=[[{"x": 1}]])["out"].table().to_pylist()
+            [{'epoch': 0, 'x': 1}, {'epoch': 1, 'x': 0}]
+
+        """
         self._record.write(lambda: Feedback(operator_of(variable), operator_of(stream)), *(variable, stream))
 
     def table(
@@ -220,44 +295,43 @@ class Dataflow:
         late: LatePolicy = "output",
         extra_columns: ExtraColumns = "warn",
     ) -> Table:
-        """A table that comes from outside: rows that are added, or what an option says of them.
+        """Add an input whose rows define a table. By default each row is inserted.
 
         Args:
             name: The name of the input.
             schema: Its columns; with ``format="debezium"`` those of the table.
-            key: The column or columns by which a row replaces another; with it, ``order`` and ``deleted``.
-            order: As in ``stream.to_table``.
-            deleted: As in ``stream.to_table``.
-            weight: A column that says how often each row is added, 1 to insert it and -1 to delete it.
-            operation: A column with the words of a change feed, as in ``stream.to_table``.
-            snapshots: Each epoch has all rows as they are then; with it, ``empty``.
-            empty: As in ``stream.to_table``.
-            format: ``"debezium"``: the input has change events, with the columns ``op``, ``before`` and
-                ``after``, or with ``value`` as JSON text in that column; ``order`` is then a column of type
-                long beside them, or a field inside the events such as ``source.lsn``.
-            value: The column of the input that holds change events as JSON text.
-            trusted: As in ``stream.to_table``.
-            lateness: How much less than the greatest value so far ``order`` may be, as in
-                ``stream.with_watermark``. Tombstones are freed when the watermark has passed them; without it
-                they are kept.
-            late: What becomes of rows that are later: ``output``, ``drop`` or ``error``.
-            extra_columns: What becomes of columns that are not declared, as in ``stream_input``.
+            key (str | Iterable[str], default None): The primary key: a row replaces the row that has its key.
+            order (str, default None): With a key, as in ``stream.to_table``.
+            deleted (str, default None): With a key, as in ``stream.to_table``.
+            weight (str, default None): A column with the multiplicity of each row: 1 inserts it, -1 deletes
+                it.
+            operation (str, default None): A column with the operations of a change feed, as in
+                ``stream.to_table``.
+            snapshots (bool, default False): Each epoch has all rows of the table.
+            empty (str, default None): With snapshots, as in ``stream.to_table``.
+            format (str, default None): ``"debezium"``: the input has change events, with the columns ``op``,
+                ``before`` and ``after``, or as JSON text in the column ``value``; ``order`` is then a column
+                of type long beside them, or a field of the events such as ``source.lsn``.
+            value (str, default None): The column of the input that has change events as JSON text.
+            trusted (bool, default None): As in ``stream.to_table``.
+            lateness (Span, default None): The allowed lateness of ``order``, as in ``stream.with_watermark``.
+                The watermark frees tombstones; without it they are kept.
+            late (str, default "output"): What happens to late rows: ``"output"``, ``"drop"`` or ``"error"``.
+            extra_columns (str, default "warn"): As in ``stream_input``.
 
-        >>> import pointstamp as ps
-        >>> flow = ps.Dataflow("people")
-        >>> people = flow.table("people", "id long, name string", key="id")
-        >>> flow.output("people", people)
-        >>> flow.run([[{"id": 1, "name": "Ann"}], [{"id": 1, "name": "Bea"}]]).table("people").to_pylist()
-        [{'id': 1, 'name': 'Bea'}]
+        Examples:
+            >>> flow = ps.Dataflow("people")
+            >>> people = flow.table("people", "id long, name string", key="id")
+            >>> flow.output("people", people)
+            >>> flow.run([[{"id": 1, "name": "Ann"}], [{"id": 1, "name": "Bea"}]]).table("people").to_pylist()
+            [{'id': 1, 'name': 'Bea'}]
 
         """
         columns = as_schema(schema) if format is None else _event_columns(as_schema(schema), value, order)
         rows = self.stream_input(name, columns, extra_columns=extra_columns)
         if lateness is not None:
             if order is None or key is None:
-                raise FlowError(
-                    f"table '{name}': lateness= is that of order=, which is missing. Name the column order=."
-                )
+                raise FlowError(f"table '{name}': lateness= needs order=. Name the column with order=.")
             rows = rows.with_watermark(order, lateness, late=late).named(f"{name}: event time")
         return rows.to_table(
             key=key,
@@ -274,24 +348,58 @@ class Dataflow:
         ).named(name if key is not None and format is None else "running")
 
     def output(self, name: str, stream: Stream | Table) -> None:
-        """Let a stream be a result of the flow, under a name; of a table, its changes in each epoch."""
+        """Add an output: a stream, or a table, whose changes are sent in each epoch.
+
+        Args:
+            name: The name of the output.
+            stream: A stream or a table of this flow.
+
+        Examples:
+            >>> flow = ps.Dataflow("words")
+            >>> flow.output("words", flow.table("words", "word string"))
+            >>> flow.run([[{"word": "so"}]])["words"][0].to_pylist()
+            [{'word': 'so', 'diff': 1}]
+
+        """
         given = self._record.held(stream)
         self._record.write(lambda: Output(operator_of(given), name), given)
 
     def add_plan(self, outputs: Mapping[str, LogicalOperator]) -> None:
-        """Add outputs of a plan of logical operators; its scans are inputs of the flow."""
+        """Add the outputs of a logical plan; its scans become inputs of the flow.
+
+        Args:
+            outputs: Logical operators (``pointstamp.plan``) by the name of their output.
+
+        Examples:
+            >>> flow, other = ps.Dataflow("words"), ps.Dataflow("other")
+            >>> other.output("counts", other.table("words", "word string").count("word"))
+            >>> flow.add_plan(other.logical_plan)
+            >>> flow.run([[{"word": "so"}]]).table("counts").to_pylist()
+            [{'word': 'so', 'count': 1}]
+
+        """
         self._record.add([Output(operator, name) for name, operator in outputs.items()])
 
     def _stream(self, make: Callable[[], LogicalOperator]) -> Stream:
         return Stream._of(self._record, *self._record.write(make))
 
     def spill_beyond(self, memory_per_worker: int | str, *, folder: Place | None = None) -> None:
-        """Let tables take so much memory on each worker, "512MB" or "2 GB", and go to disk beyond that.
+        """Limit the memory for state on each worker; state beyond the limit is spilled to disk.
 
-        What joins, groups, distinct rows and other operations of tables keep is then mapped from files in
-        ``folder``, which every worker must be able to write to; without one it is where Spark's executors
-        write, or the system's temporary folder. What comes out is the same. The files have no names, and are
-        gone with the process.
+        The results are the same. Spill files have no names and are deleted with the process.
+
+        Args:
+            memory_per_worker: A number of bytes, or text such as ``"512MB"`` or ``"2 GB"``.
+            folder (path, default None): Where spill files are written; every worker must be able to write to
+                it. Default: the local folder of Spark's executors, or the temporary folder of the system.
+
+        Examples:
+            >>> flow = ps.Dataflow("words")
+            >>> flow.output("counts", flow.table("words", "word string").count("word"))
+            >>> flow.spill_beyond("512MB")
+            >>> flow.run([[{"word": "so"}]]).table("counts").to_pylist()
+            [{'word': 'so', 'count': 1}]
+
         """
         limit = memory_limit(memory_per_worker, folder, self.name)
         for plan in (self._record.builder.plan, self.plan):
@@ -348,41 +456,42 @@ class Dataflow:
     ) -> "Results | FrameResults":
         """Run the flow to the end of its inputs and return every output.
 
-        Without ``on`` the flow runs in this process, with tables in and tables by epoch out. With a
-        SparkSession it runs as a Spark job, with DataFrames in and DataFrames out.
+        Without ``on`` the flow runs in this process, on Arrow tables. With a SparkSession it runs as a Spark
+        job, on DataFrames.
 
         Args:
-            inputs: The inputs by name: ``{"edges": [batch0, batch1]}``; a flow with one input takes its value
-                itself. In this process item i is epoch i, an Arrow batch or table, a pandas or polars frame,
-                and a single table is epoch 0; on Spark it is a DataFrame.
-            on: The Spark session to run on. Default: this process.
-            workers: The number of workers. Default: 1 in this process; on Spark, the free slots of the
-                session.
-            processes: In this process: one worker in each of so many processes, in place of ``workers``.
-            epoch: The column that holds the epoch of each row. A column that the schema declares stays in the
-                rows, any other is removed.
-            output: On Spark, the folder for the Parquet files of the outputs, which have the column ``epoch``
-                first. A folder that holds published output is rejected. Default: a temporary folder.
-            control: In this process: how much may be on its way.
-            progress: In this process: show how far the run is.
-            on_epoch: In this process: called with each epoch and its tables as soon as it is complete, and
-                with a checkpoint when everything is done.
-            checkpoint: A path; the run can then be killed at any moment. Called again with the same inputs,
-                it resumes from the last epoch that was saved there; other inputs are rejected.
-            verify: Judge everything that the workers do, as ``QueryOptions`` says; on Spark this needs a
-                checkpoint.
-            options: On Spark: silence, slots and barriers, as ``QueryOptions`` has them.
-            **streams: Inputs as keywords, where they do not have the name of an option.
+            inputs: The inputs by name: ``{"edges": [batch0, batch1]}``. A flow with one input also accepts
+                its value alone. In this process item i is epoch i: an Arrow batch or table, a pandas or
+                polars frame, or a list of dictionaries; a single table is epoch 0. On Spark, a DataFrame.
+            on (SparkSession, default None): The Spark session to run on. Default: this process.
+            workers (int, default 1 in this process, the free slots of the session on Spark): The number of
+                workers.
+            processes (int, default None): In this process: the number of worker processes, instead of
+                ``workers``.
+            epoch (str | Mapping[str, str], default None): The column that has the epoch of each row. A column
+                that the schema declares stays in the rows, any other is removed.
+            output (path, default a temporary folder): On Spark, the folder for the Parquet files of the
+                outputs, whose first column is ``epoch``. A folder with published output is rejected.
+            control (FlowControl, default None): In this process: the limits of data in flight.
+            progress (bool, default False): In this process: show the progress of the run.
+            on_epoch (function, default None): In this process: called with each epoch and its tables as soon
+                as it is complete; with a checkpoint, when the run has ended.
+            checkpoint (path, default None): With a checkpoint the run can be killed at any moment. The same
+                call with the same inputs resumes from the last saved epoch; other inputs are rejected.
+            verify (bool, default False): Verify every step of the workers, as in ``QueryOptions``; on Spark
+                this needs a checkpoint.
+            options (QueryOptions, default None): On Spark: silence, slots and barriers.
+            **streams: Inputs as keywords, if their names are not options.
 
         Returns:
             ``Results``: for each output its tables by epoch; on Spark, for each output a DataFrame.
 
-        >>> import pointstamp as ps
-        >>> flow = ps.Dataflow("words")
-        >>> words = flow.stream_input("words", "word string")
-        >>> flow.output("counts", words.count("word"))
-        >>> flow.run([[{"word": "so"}, {"word": "so"}]])["counts"][0].to_pylist()
-        [{'word': 'so', 'count': 2}]
+        Examples:
+            >>> flow = ps.Dataflow("words")
+            >>> words = flow.stream_input("words", "word string")
+            >>> flow.output("counts", words.count("word"))
+            >>> flow.run([[{"word": "so"}, {"word": "so"}]])["counts"][0].to_pylist()
+            [{'word': 'so', 'count': 2}]
 
         """
         data = given_inputs(self.plan, self.run, inputs, streams)
@@ -395,8 +504,7 @@ class Dataflow:
             }
             if wrong := [name for name, value in local.items() if value is not None]:
                 raise FlowError(
-                    f"flow '{self.name}': {wrong[0]}= was given with on=, but it is for runs without Spark. "
-                    "Remove one of them."
+                    f"flow '{self.name}': {wrong[0]}= cannot be combined with on=. Remove one of them."
                 )
             return self._run_on(
                 on,
@@ -410,14 +518,14 @@ class Dataflow:
             )
         if output is not None or options is not None:
             raise FlowError(
-                f"flow '{self.name}': {'output' if output is not None else 'options'}= was given to a run "
-                "without on=, which returns its results. Remove it, or give on= a SparkSession."
+                f"flow '{self.name}': {'output' if output is not None else 'options'}= needs on=, a "
+                "SparkSession. Add on=, or remove it."
             )
         if checkpoint is not None:
             if control is not None or progress:
                 raise FlowError(
-                    f"flow '{self.name}' was given a checkpoint together with control or progress, which a "
-                    "run with snapshots does not take. Leave them out, or use start()."
+                    f"flow '{self.name}': checkpoint= cannot be combined with control= or progress=. "
+                    "Remove them, or use start()."
                 )
             judge = self._judge() if verify else None
             return self._run_with_checkpoint(
@@ -445,10 +553,30 @@ class Dataflow:
     ) -> Iterator[tuple[Any, dict[str, pa.Table]]]:
         """Run the flow on this machine and yield each epoch with its tables as soon as it is complete.
 
-        It runs on one or several workers in this process, or on one worker in each of ``processes``
-        processes. Inputs may be endless: they are read as the results are taken. ``progress`` shows how far
-        it is. With ``verify`` everything that the workers do is judged before an epoch is yielded; a wrong
-        step raises.
+        Inputs may be infinite: they are read as the results are consumed.
+
+        Args:
+            inputs: The inputs, as in ``run``; also iterators.
+            workers (int, default 1): The number of workers in this process.
+            processes (int, default None): The number of worker processes, instead of ``workers``.
+            epoch (str | Mapping[str, str], default None): The column that has the epoch of each row.
+            control (FlowControl, default None): The limits of data in flight.
+            progress (bool, default False): Show the progress of the run.
+            verify (bool, default False): Verify every step of the workers before an epoch is yielded; a wrong
+                step raises an error.
+            **streams: Inputs as keywords, if their names are not options.
+
+        Yields:
+            An epoch, and the tables of all outputs for it by name.
+
+        Examples:
+            >>> flow = ps.Dataflow("words")
+            >>> flow.output("counts", flow.stream_input("words", "word string").count("word"))
+            >>> for epoch, tables in flow.stream(words=([{"word": word}] for word in ("so", "it"))):
+            ...     print(epoch, tables["counts"].to_pylist())
+            0 [{'word': 'so', 'count': 1}]
+            1 [{'word': 'it', 'count': 1}]
+
         """
         data = given_inputs(self.plan, self.stream, inputs, streams)
         return self._stream_epochs(data, workers, processes, epoch, control, progress, verify)
@@ -495,8 +623,8 @@ class Dataflow:
     ) -> "FrameResults":
         if verify and checkpoint is None:
             raise FlowError(
-                f"flow '{self.name}' cannot be verified without a checkpoint: the workers of such a run tell "
-                "the driver nothing before they are done. Give checkpoint= a path, or leave verify out."
+                f"flow '{self.name}': verify=True on Spark needs checkpoint=, because workers otherwise "
+                "report no events to the driver. Give checkpoint= a path, or remove verify=."
             )
         options.check_run(self.name)
         from pointstamp.spark import job, streaming  # pyspark is loaded by those who use it
@@ -546,25 +674,38 @@ class Dataflow:
         options: QueryOptions | None = None,
         **streams: Any,  # noqa: ANN401 - anything that holds rows
     ) -> "Query":
-        """Start the flow as a query that keeps running; return the query that watches and stops it.
+        """Start the flow as a query that runs until it is stopped; return the handle of the query.
 
-        Each epoch is published under ``output`` as soon as it is complete and saved; what is needed to
-        continue after a failure, or with a new driver, lies under ``checkpoint``. It belongs to this flow and
+        Each epoch is published under ``output`` as soon as it is complete and saved. The checkpoint has
+        everything that is needed to resume after a failure or with a new driver. It belongs to this flow and
         these sources; others are rejected.
 
         Args:
-            inputs: The inputs by name; a flow with one input takes its value itself. They are sources that
-                the workers read themselves (``ps.io.files``) and lists of tables, each an epoch; on Spark,
-                streaming DataFrames and DataFrames, too.
-            on: The Spark session to run on. Default: this machine.
-            checkpoint: The folder that holds what is needed to continue.
-            output: The folder or the sink that the epochs are published in.
-            workers: The number of workers. Default: 1 on this machine; on Spark, the slots of the session
-                less one for other jobs. With fewer slots, the query runs with fewer workers.
-            processes: On this machine: one worker in each of so many processes, in place of ``workers``.
-            available_now: Whether the query ends when everything that the sources have now is published.
-            options: Everything else: restarts, snapshots, ticks, the epoch column, verification and so on.
-            **streams: Inputs as keywords, where they do not have the name of an option.
+            inputs: The inputs by name: sources that workers read (``ps.io.files``), or lists of tables, one
+                per epoch; on Spark also streaming DataFrames and DataFrames.
+            on (SparkSession, default None): The Spark session to run on. Default: this machine.
+            checkpoint: The folder for the checkpoint.
+            output: The folder or the sink in which the epochs are published.
+            workers (int, default 1 on this machine): The number of workers. Default on Spark: the slots of
+                the session less one for other jobs. With fewer slots, the query runs with fewer workers.
+            processes (int, default None): On this machine: the number of worker processes, instead of
+                ``workers``.
+            available_now (bool, default False): End the query when everything that the sources have now is
+                published.
+            options (QueryOptions, default None): All other options: restarts, snapshots, ticks, the epoch
+                column, verification and so on.
+            **streams: Inputs as keywords, if their names are not options.
+
+        Examples:
+            >>> import tempfile
+            >>> folder = tempfile.mkdtemp()
+            >>> flow = ps.Dataflow("words")
+            >>> flow.output("counts", flow.table("words", "word string").count("word"))
+            >>> places = {"checkpoint": f"{folder}/state", "output": f"{folder}/out"}
+            >>> query = flow.start(words=[[{"word": "so"}], [{"word": "so"}]], available_now=True, **places)
+            >>> query.await_termination()
+            >>> ps.read_table(f"{folder}/out", "counts").to_pylist()
+            [{'word': 'so', 'count': 2}]
 
         """
         said = options or QueryOptions()
@@ -597,8 +738,7 @@ class Dataflow:
             return _shown(query, said)
         if processes is not None:
             raise FlowError(
-                f"flow '{self.name}': processes= was given with on=, but it is for queries without Spark. "
-                "Give workers= in its place."
+                f"flow '{self.name}': processes= cannot be combined with on=. Give workers= instead."
             )
         from pointstamp.spark import streaming  # pyspark is loaded by those who use it
 
@@ -622,14 +762,14 @@ class Dataflow:
     def _folder(self, output: Any, frames: Mapping[str, Any]) -> str | None:  # noqa: ANN401 - whatever came
         if "path" in frames and "path" not in self.plan.named(NodeKind.INPUT):
             raise FlowError(
-                f"flow '{self.name}' was given path=, but has no input of that name. Give the folder of the "
-                "output with output=, as for a query: run(on=spark, output=path)."
+                f"flow '{self.name}' has no input 'path'. For the folder of the output, write "
+                "run(on=spark, output=path)."
             )
         folder = _path(output)
         if folder is not None and not isinstance(folder, str):
             raise FlowError(
-                f"flow '{self.name}': a run to the end of its inputs needs a folder's path as output=, but "
-                f"was given {type(folder).__name__}. For a sink, use start(..., available_now=True)."
+                f"flow '{self.name}': run() needs the path of a folder as output=, got "
+                f"{type(folder).__name__}. For a sink, use start(..., available_now=True)."
             )
         return folder
 
@@ -662,9 +802,8 @@ class Dataflow:
 
         if processes is not None and self.plan.root is not EPOCHS:
             raise FlowError(
-                f"flow '{self.name}' has times of its own, so it cannot be verified in {processes} "
-                "processes: events with such times are judged where they happen. Give workers in place of "
-                "processes."
+                f"flow '{self.name}' has custom times, so it cannot be verified in {processes} processes. "
+                "Give workers= instead of processes=."
             )
         return BoundedJudge(self.plan, processes or workers)
 
@@ -681,7 +820,24 @@ class Dataflow:
     def open(
         self, workers: int | None = None, *, processes: int | None = None, on_result: OnResult | None = None
     ) -> LocalRun | ProcessRun:
-        """Start the flow, to be fed and stepped by hand: in this process, or in processes of their own."""
+        """Start the flow and return a run that you feed and step by hand.
+
+        Args:
+            workers (int, default 1): The number of workers in this process.
+            processes (int, default None): The number of worker processes, instead of ``workers``.
+            on_result (function, default None): Called with the name of an output, a time, and the complete
+                table of that time.
+
+        Examples:
+            >>> flow = ps.Dataflow("words")
+            >>> flow.output("counts", flow.stream_input("words", "word string").count("word"))
+            >>> with flow.open(on_result=lambda name, time, table: print(name, time, table.num_rows)) as run:
+            ...     size = run.input("words").send([{"word": "so"}])
+            ...     run.input("words").close()
+            ...     run.settle()
+            counts 0 1
+
+        """
         return self._open(workers, processes, on_result, None)
 
     def _run_with_checkpoint(
@@ -720,8 +876,8 @@ class Dataflow:
             return LocalRun(with_time_zone(self.plan), each, on_result=on_result, log=judge)
         if workers not in (None, 1):
             raise FlowError(
-                f"flow '{self.name}' was given {workers} workers and {processes} processes; each process "
-                "runs one worker, so give one of the two."
+                f"flow '{self.name}' got workers={workers} and processes={processes}, but each process "
+                "runs one worker. Give only one of them."
             )
         return ProcessRun(with_time_zone(self.plan), processes, on_result=on_result, judge=judge)
 

@@ -17,7 +17,7 @@ class RowGroups(Generic[T]):
     _aggregated: Callable[[dict[str, Aggregation], str], T]
 
     def agg(self, aggregates: Mapping[str, Aggregation] | None = None, /, **named: Aggregation) -> T:
-        """One row for each key, with aggregates of its rows: ``group_by("city").agg(people=ps.count())``.
+        """Aggregate each group into one row.
 
         Args:
             aggregates: Aggregates by the names of their columns.
@@ -26,11 +26,26 @@ class RowGroups(Generic[T]):
         Returns:
             The key columns and the aggregates, in the order in which they were given.
 
+        Examples:
+            >>> flow = ps.Dataflow("agg")
+            >>> sales = flow.table("sales", "city string, price long")
+            >>> flow.output("out", sales.group_by("city").agg(total=ps.sum("price"), n=ps.count()))
+            >>> flow.run(sales=[[{"city": "Rome", "price": 5}]]).table("out").to_pylist()
+            [{'city': 'Rome', 'total': 5, 'n': 1}]
+
         """
         return self._aggregated(given_aggregates(aggregates, named), "agg")
 
     def count(self) -> T:
-        """Count the rows of each key; the column is ``count``."""
+        """Count the rows of each group; the column is ``count``.
+
+        Examples:
+            >>> flow = ps.Dataflow("count")
+            >>> flow.output("out", flow.table("sales", "city string, price long").group_by("city").count())
+            >>> flow.run(sales=[[{"city": "Rome", "price": 5}]]).table("out").to_pylist()
+            [{'city': 'Rome', 'count': 1}]
+
+        """
         return self._aggregated({"count": Aggregate("count")}, "count")
 
     if not TYPE_CHECKING:  # to a type checker, a name that is not there is a mistake
@@ -53,5 +68,5 @@ def given_aggregates(
             "agg(total=ps.sum('amount'))."
         )
     if twice := [name for name in given if name in named]:
-        raise FlowError(f"agg() was given the aggregate '{twice[0]}' twice. Remove one of them.")
+        raise FlowError(f"agg() got the aggregate '{twice[0]}' twice. Remove one of them.")
     return {**given, **named}

@@ -63,7 +63,7 @@ class _AnyLoop(Recorded):
 
     @property
     def name(self) -> str:
-        """What the loop is called."""
+        """The name of the loop."""
         return str(self._physical.name)
 
     def _entered(self, given: Any) -> Any:  # noqa: ANN401 - a stream or a table
@@ -111,24 +111,86 @@ class _AnyLoop(Recorded):
 
 
 class Loop(_AnyLoop):
-    """An open loop; as a context manager it checks at the end that every variable was fed."""
+    """An open loop of streams; made by ``stream.loop(...)``.
+
+    Examples:
+        >>> flow = ps.Dataflow("count down")
+        >>> starts = flow.stream_input("starts", "x long")
+        >>> with starts.loop() as loop:
+        ...     again = loop.variable("x long")
+        ...     rows = loop.enter(starts).union(again)
+        ...     loop.feedback(again, rows.filter(ps.col("x") > 0).select(x=ps.col("x") - 1))
+        ...     flow.output("out", loop.leave(rows))
+        >>> flow.run(starts=[[{"x": 2}]])["out"][0].to_pylist()
+        [{'x': 2}, {'x': 1}, {'x': 0}]
+
+    """
 
     def enter(self, stream: "Stream") -> "Stream":
-        """Bring a stream from outside into round 0 of the loop."""
+        """Bring a stream from outside into round 0 of the loop.
+
+        Args:
+            stream: A stream of the scope in which the loop was opened.
+
+        Examples:
+            >>> words = ps.Dataflow("words").stream_input("words", "word string")
+            >>> with words.loop("rounds") as loop:
+            ...     print(loop.enter(words).loops)
+            ('rounds',)
+
+        """
         made: Stream = self._entered(stream)
         return made
 
     def variable(self, schema: str | pa.Schema, name: str = "variable") -> "Stream":
-        """What comes round again; say with ``feedback`` what that is."""
+        """Return a stream that is fed back; set its rows with ``feedback``.
+
+        Args:
+            schema: The columns of the stream.
+            name (str, default "variable"): The name of the variable.
+
+        Examples:
+            >>> numbers = ps.Dataflow("numbers").stream_input("numbers", "x long")
+            >>> with numbers.loop() as loop:
+            ...     again = loop.variable("x long")
+            ...     loop.feedback(again, again.union(loop.enter(numbers)).filter(ps.col("x") < 0))
+            ...     print(again.schema.names)
+            ['x']
+
+        """
         made: Stream = self._variable(as_schema(schema), name)
         return made
 
     def feedback(self, variable: "Stream", stream: "Stream") -> None:
-        """Let a stream come out of the variable, one round later."""
+        """Feed a stream back: its rows are those of the variable one round later.
+
+        Args:
+            variable: A variable of this loop.
+            stream: A stream inside the loop with the same columns.
+
+        Examples:
+            >>> numbers = ps.Dataflow("numbers").stream_input("numbers", "x long")
+            >>> with numbers.loop() as loop:
+            ...     again = loop.variable("x long")
+            ...     rest = loop.enter(numbers).union(again).filter(ps.col("x") > 0)
+            ...     loop.feedback(again, rest.select(x=ps.col("x") - 1))
+
+        """
         self._fed(variable, stream)
 
     def leave(self, stream: "Stream") -> "Stream":
-        """Take a stream out of the loop; its round is dropped."""
+        """Take a stream out of the loop; its times lose their round.
+
+        Args:
+            stream: A stream inside the loop.
+
+        Examples:
+            >>> numbers = ps.Dataflow("numbers").stream_input("numbers", "x long")
+            >>> with numbers.loop("rounds") as loop:
+            ...     print(loop.leave(loop.enter(numbers)).loops)
+            ()
+
+        """
         made: Stream = self._left(stream)
         return made
 
@@ -142,24 +204,85 @@ class Loop(_AnyLoop):
 
 
 class TableLoop(_AnyLoop):
-    """An open loop of tables; made by ``table.loop(...)``."""
+    """An open loop of tables; made by ``table.loop(...)``.
+
+    Examples:
+        >>> flow = ps.Dataflow("reach")
+        >>> starts, edges = flow.table("starts", "node long"), flow.table("edges", "src long, dst long")
+        >>> with starts.loop("reach") as loop:
+        ...     reached = loop.variable(starts)
+        ...     further = reached.join(loop.enter(edges), {"node": "src"}).select(node=ps.col("dst"))
+        ...     loop.feedback(reached, further.union(loop.enter(starts)).distinct())
+        ...     flow.output("reached", loop.leave(reached))
+        >>> flow.run(starts=[[{"node": 1}]], edges=[[{"src": 1, "dst": 1}]]).table("reached").to_pylist()
+        [{'node': 1}]
+
+    """
 
     def enter(self, table: "Table") -> "Table":
-        """The same table inside the loop, the same in every round."""
+        """Bring a table into the loop, where it is the same in every round.
+
+        Args:
+            table: A table of the scope in which the loop was opened.
+
+        Examples:
+            >>> nodes = ps.Dataflow("nodes").table("nodes", "id long")
+            >>> with nodes.loop("rounds") as loop:
+            ...     print(loop.enter(nodes).loops)
+            ('rounds',)
+
+        """
         made: Table = self._entered(table)
         return made
 
     def variable(self, start: "Table | str | pa.Schema", name: str = "variable") -> "Table":
-        """A table that is this one in round 0, and what is fed back later; a schema begins without rows."""
+        """Return a table that is ``start`` in round 0 and the table that is fed back in each later round.
+
+        Args:
+            start: A table, or the schema of an empty one.
+            name (str, default "variable"): The name of the variable.
+
+        Examples:
+            >>> nodes = ps.Dataflow("nodes").table("nodes", "id long")
+            >>> with nodes.loop() as loop:
+            ...     found = loop.variable(nodes)
+            ...     loop.feedback(found, found.filter(ps.col("id") > 0))
+            ...     print(found.schema.names)
+            ['id']
+
+        """
         made: Table = self._variable(start, name)
         return made
 
     def feedback(self, variable: "Table", table: "Table") -> None:
-        """Let the variable be this table in the next round."""
+        """Set the value of a variable in the next round.
+
+        Args:
+            variable: A variable of this loop.
+            table: A table inside the loop with the same columns.
+
+        Examples:
+            >>> nodes = ps.Dataflow("nodes").table("nodes", "id long")
+            >>> with nodes.loop() as loop:
+            ...     found = loop.variable("id long")
+            ...     loop.feedback(found, found.union(loop.enter(nodes)).distinct())
+
+        """
         self._fed(variable, table)
 
     def leave(self, table: "Table") -> "Table":
-        """The table outside the loop, as it is after the last round."""
+        """Take a table out of the loop, as it is after the last round.
+
+        Args:
+            table: A table inside the loop.
+
+        Examples:
+            >>> nodes = ps.Dataflow("nodes").table("nodes", "id long")
+            >>> with nodes.loop("rounds") as loop:
+            ...     print(loop.leave(loop.enter(nodes)).loops)
+            ()
+
+        """
         made: Table = self._left(table)
         return made
 

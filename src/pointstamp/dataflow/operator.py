@@ -106,12 +106,33 @@ def operator(
     summaries: Summaries = None,
     **streams: Stream,
 ) -> Stream | tuple[Stream, ...]:
-    """Add an operator that a user wrote; return its output stream, or a tuple of them if it has several.
+    """Add a custom operator; return its output stream, or a tuple of them if it has several.
 
-    Inputs are given by name, as keywords or, with any name at all, in the mapping ``inputs``; a stream that
-    is given for an option is an input of that name. ``outputs`` and ``summaries`` may also be attributes of
-    the object. One schema gives one stream; a mapping of several gives a tuple, in its order. (A mapping of
-    one name gives that stream itself, which a type checker cannot know: give the schema without a name.)
+    Args:
+        name: The name of the operator.
+        logic: An object with any of the methods ``on_start``, ``on_receive``, ``on_notify`` and
+            ``on_frontier``. It is a prototype: every worker has a separate copy.
+        inputs (Mapping[str, Stream], default None): The inputs by name, if a name is also an option.
+        outputs (schema | Mapping[str, schema], default None): One schema gives one stream; a mapping of
+            several gives a tuple, in its order. Default: the attribute ``outputs`` of the object.
+        summaries (Mapping, default None): How times change from an input to an output. Default: the attribute
+            ``summaries`` of the object.
+        **streams: The inputs as keywords.
+
+    A mapping of one name gives that stream itself, which a type checker cannot know: give the schema without
+    a name.
+
+    Examples:
+        >>> class Upper:
+        ...     outputs = "word string"
+        ...     def on_receive(self, context, input, batch):
+        ...         context.send(pa.record_batch({"word": pc.utf8_upper(batch["word"])}))
+        >>> flow = ps.Dataflow("upper")
+        >>> words = flow.stream_input("words", "word string")
+        >>> flow.output("out", ps.operator("upper", Upper(), words=words))
+        >>> flow.run(words=[[{"word": "so"}]])["out"][0].to_pylist()
+        [{'word': 'SO'}]
+
     """
     options = {"inputs": inputs, "outputs": outputs, "summaries": summaries}
     swallowed = {option: given for option, given in options.items() if isinstance(given, Stream)}
@@ -132,8 +153,8 @@ def _read(name: str, inputs: Mapping[str, Stream] | None, streams: Mapping[str, 
     """The inputs by name, those of the mapping first."""
     if twice := [each for each in streams if each in (inputs or {})]:
         raise FlowError(
-            f"operator '{name}' was given the input '{twice[0]}' twice, in inputs= and as a keyword. Leave "
-            "one of them out."
+            f"operator '{name}' got the input '{twice[0]}' twice, in inputs= and as a keyword. Remove one "
+            "of them."
         )
     read = {**(inputs or {}), **streams}
     if not read:
@@ -143,7 +164,7 @@ def _read(name: str, inputs: Mapping[str, Stream] | None, streams: Mapping[str, 
     for port, stream in read.items():
         if not isinstance(stream, Stream):
             raise FlowError(
-                f"operator '{name}' was given {stream!r} for its input '{port}', which must be a stream. Its "
-                "options are inputs, outputs and summaries."
+                f"operator '{name}': input '{port}' must be a stream, got {stream!r}. The options are "
+                "inputs, outputs and summaries."
             )
     return read

@@ -59,12 +59,15 @@ class Recorded:
     _physical: Physical
 
     def named(self, name: str) -> Self:
-        """Give the operator that was written last a name, for errors, drawings and status.
+        """Name the operator of the last method call, for errors, plans and status.
 
-        >>> import pointstamp as ps
-        >>> words = ps.Dataflow("words").stream_input("words", "word string")
-        >>> print(words.count("word").named("word counts"))
-        stream 'word counts'
+        Args:
+            name: The name. Call this directly after the method that makes the operator.
+
+        Examples:
+            >>> words = ps.Dataflow("words").stream_input("words", "word string")
+            >>> print(words.count("word").named("word counts"))
+            stream 'word counts'
 
         """
         self._physical = self._record.renamed(self._operator, name)
@@ -114,11 +117,11 @@ class FlowRecord:
     def renamed(self, operator: LogicalOperator, name: str) -> Physical:
         """Lower the operator that was written last again, under another name."""
         if not isinstance(name, str):
-            raise FlowError(f"{operator}: a name must be a string, but is {name!r}. Give it a string.")
+            raise FlowError(f"{operator}: a name must be a string, got {name!r}. Give it a string.")
         if self._last is None or self._last[0] is not operator:
             raise FlowError(
-                f"{operator}: named('{name}') comes after other operators were written. Call it where the "
-                "operator is made: stream.filter(...).named('adults')."
+                f"{operator}: named('{name}') was called after other operators were added. Call it "
+                "directly: stream.filter(...).named('adults')."
             )
         _, values, mark = self._last
         self.builder.undo(mark)

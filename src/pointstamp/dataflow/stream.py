@@ -39,7 +39,16 @@ if TYPE_CHECKING:
 
 
 class Stream(Recorded):
-    """A stream of Arrow batches with times; made by a flow and by operations on other streams."""
+    """A stream of Arrow batches with times; made by a flow and by operations on other streams.
+
+    Examples:
+        >>> flow = ps.Dataflow("words")
+        >>> words = flow.stream_input("words", "word string")
+        >>> flow.output("counts", words.count("word"))
+        >>> flow.run(words=[[{"word": "so"}, {"word": "so"}], [{"word": "so"}]])["counts"].table().to_pylist()
+        [{'epoch': 0, 'word': 'so', 'count': 2}, {'epoch': 1, 'word': 'so', 'count': 1}]
+
+    """
 
     @classmethod
     def _of(cls, record: FlowRecord, operator: LogicalOperator, physical: Any) -> "Stream":  # noqa: ANN401
@@ -55,33 +64,64 @@ class Stream(Recorded):
 
     @property
     def loops(self) -> tuple[str, ...]:
-        """The names of the loops that this stream is in, outermost first."""
+        """The names of the loops that contain the stream, outermost first."""
         loops: tuple[str, ...] = self._physical.loops
         return loops
 
     # How the batches are shared among the workers.
 
     def exchange(self, *keys: str, by: ShardFunction | None = None) -> "Stream":
-        """Bring each row to the worker that owns its key, where the next operation sees all of that key.
+        """Send each row to the worker that owns its key, so that the next operation sees all rows of a key.
 
-        With ``by``, a function, you say yourself where rows meet: it is given a batch, with these columns
-        only if some are named, and gives the shard of each row, a whole number from 0 on, as an Arrow or
-        numpy array or a list. The worker is ``shard % workers``: rows of one shard meet however many workers
-        there are. A row must have the same shard in every batch and in every process.
+        Args:
+            *keys: The key columns.
+            by (function, default None): Computes the shard of each row, a non-negative integer, as an Arrow
+                or numpy array or a list; the worker is ``shard % workers``. The function is called with a
+                batch, which has the key columns only if keys are given. It must return the same shard for a
+                row in every batch and process.
 
-        State behind it that is saved with keys can continue with another number of workers if the columns are
-        named, ``exchange("user", by=function)``, and are the keys of the state; otherwise that is refused.
+        Downstream state that is saved by key can be redistributed to another number of workers only if the
+        columns are named, ``exchange("user", by=function)``, and are the keys of the state. Otherwise a
+        restart with another number of workers raises FlowError.
+
+        Examples:
+            >>> flow = ps.Dataflow("exchange")
+            >>> flow.output("out", flow.stream_input("clicks", "user string, at long").exchange("user"))
+            >>> flow.run(clicks=[[{"user": "ann", "at": 1}]], workers=2)["out"][0].to_pylist()
+            [{'user': 'ann', 'at': 1}]
+
         """
         return self._stream(lambda: streams.Exchange(self._operator, keys, by))
 
     def broadcast(self) -> "Stream":
-        """Let every worker see every batch."""
+        """Send every batch to every worker.
+
+        Examples:
+            >>> flow = ps.Dataflow("broadcast")
+            >>> flow.output("out", flow.stream_input("rates", "rate long").broadcast())
+            >>> flow.run(rates=[[{"rate": 3}]], workers=2)["out"][0].to_pylist()
+            [{'rate': 3}, {'rate': 3}]
+
+        """
         return self._stream(lambda: streams.Broadcast(self._operator))
 
     # Columns by expressions.
 
     def select(self, /, *columns: str | Expression, **named: ColumnValue) -> "Stream":
-        """Other columns, by name or by expression: ``select("id", total=ps.col("price") * 2)``."""
+        """Select columns by name or by expression.
+
+        Args:
+            *columns: Names of columns, or expressions with a name.
+            **named: Expressions by the name of their column; window expressions as in ``with_columns``.
+
+        Examples:
+            >>> flow = ps.Dataflow("select")
+            >>> sales = flow.stream_input("sales", "id long, price long")
+            >>> flow.output("out", sales.select("id", gross=ps.col("price") * 2))
+            >>> flow.run(sales=[[{"id": 1, "price": 5}]])["out"][0].to_pylist()
+            [{'id': 1, 'gross': 10}]
+
+        """
         who = f"select of {self}"
         if windows := by_window(who, named):
             added = {name: each for window in windows.values() for name, each in window.items()}
@@ -91,22 +131,23 @@ class Stream(Recorded):
         return self._project("select", chosen(f"'select' of {self}", columns, named))
 
     def with_columns(self, /, *columns: Mapping[str, ColumnValue], **named: ColumnValue) -> "Stream":
-        """All columns, and more or others under these names: ``with_columns(total=ps.col("price") * 2)``.
+        """Add columns, or replace columns of the same name.
 
-        A window expression looks at the rows around a row:
-
-            sales.with_columns(
-                place=ps.row_number().over(partition_by="shop", order_by="at"),
-                before=ps.lag("price").over(partition_by="shop", order_by="at"),
-            )
-
-        Without ``rows=`` these are the rows of its epoch. With ``rows=10`` they are the last ten rows of the
-        partition over all epochs so far, in the order: each row is answered once, and what was sent stays as
-        it is.
+        A window expression is computed from the rows of a partition: the rows of the same epoch, or with
+        ``rows=10`` the last ten rows of all epochs so far. With ``rows=`` a row that was sent is not
+        corrected later.
 
         Args:
-            *columns: Columns by name, in a mapping.
+            *columns: Expressions by name, in a mapping.
             **named: The same as keywords.
+
+        Examples:
+            >>> flow = ps.Dataflow("rolling")
+            >>> sales = flow.stream_input("sales", "at long, price long")
+            >>> typical = ps.mean("price").over(order_by="at", rows=2)
+            >>> flow.output("out", sales.with_columns(typical=typical).drop("price"))
+            >>> flow.run(sales=[[{"at": 1, "price": 5}], [{"at": 2, "price": 7}]])["out"][1].to_pylist()
+            [{'at': 2, 'typical': 6.0}]
 
         """
         who = f"with_columns of {self}"
@@ -123,11 +164,31 @@ class Stream(Recorded):
         return rows._project("with columns", whole | {name: added.get(name, col(name)) for name in wanted})
 
     def drop(self, *columns: str) -> "Stream":
-        """Without these columns."""
+        """Remove columns.
+
+        Args:
+            *columns: Names of the columns to remove.
+
+        Examples:
+            >>> flow = ps.Dataflow("drop")
+            >>> flow.stream_input("sales", "id long, price long").drop("id").schema.names
+            ['price']
+
+        """
         return self._project("drop", others(f"drop of {self}", self.schema, columns))
 
     def rename(self, names: Mapping[str, str]) -> "Stream":
-        """Other names for some columns: ``rename({"person": "seller"})`` calls the column person seller."""
+        """Rename columns.
+
+        Args:
+            names: New names by old name.
+
+        Examples:
+            >>> flow = ps.Dataflow("rename")
+            >>> flow.stream_input("bids", "person long").rename({"person": "buyer"}).schema.names
+            ['buyer']
+
+        """
         return self._project("rename", renamed(f"rename of {self}", self.schema, names))
 
     # All epochs together.
@@ -147,49 +208,58 @@ class Stream(Recorded):
         value: str | None = None,
         trusted: bool | None = None,
     ) -> "Table":
-        """The table that this stream makes over all epochs so far; by default each of its rows is added.
+        """Return the table that the rows of all epochs so far define. By default each row is inserted.
 
         Args:
-            key: With a key a row replaces the one that has its key.
-            order: With a key, the row with the greatest value in this column wins, in whichever epoch it
-                arrives. Null is the least value. If two rows are equal in it, a deletion wins, and otherwise
-                the row that is greatest by its columns from left to right. Default: the row of the latest
-                epoch wins, and two rows of a key in one epoch raise FlowError.
-            deleted: With a key, a boolean column that marks the rows that delete their key; it is not a
-                column of the table. With ``order`` a deleted key leaves a tombstone, its key and order value,
-                so that an older row does not bring it back. The tombstone is freed by the watermark if
-                ``order`` is the column of a ``with_watermark`` directly before, and kept otherwise.
-            weight: A column that says how often each row is added: 1 to insert it, -1 to delete it.
-            operation: A column with the words of Delta's change feed, ``insert``, ``delete``,
-                ``update_preimage`` and ``update_postimage``, or Flink's ``+I``, ``-D``, ``-U`` and ``+U``. A
-                row that is deleted must be there: what would be there less than no times is an error, with
-                its epoch. Of Delta's own feed, ``operation="_change_type"``, ``_commit_version`` and
-                ``_commit_timestamp`` are no columns of the table.
-            snapshots: Each epoch has all rows as they are then. An epoch without rows leaves the table as it
-                was: it cannot be told from an epoch in which another input had rows.
-            empty: With snapshots, a boolean column whose true marks that the table has no rows. Such a row is
-                not in the table, and neither is the column.
-            format: ``"debezium"``: the rows are change events, in which ``op`` says what became of
-                ``before``. The stream has the columns ``op``, ``before`` and ``after``, the latter two
-                structs; or ``value`` names a column that holds events as JSON text. With a ``key`` an event
-                replaces the row that has its key, or deletes it, so that ``before`` may be missing and events
-                may come twice; ``order`` is then a column of the stream such as Kafka's offset, or a field
-                inside the events such as ``source.lsn``, which in JSON text is a long unless a type stands
-                behind it: ``source.change_lsn string``. Without a key ``before`` must be whole, and an event
-                that comes twice is counted twice.
-            schema: Of events in JSON text, the columns of the table.
-            value: The column that holds events as JSON text.
-            trusted: Rows that are deleted are known to be there, so this is not checked, and no rows are kept
-                to check it. If an input breaks this promise, a row has a multiplicity below zero; some
-                operators raise an error then, others give wrong results. Default: True for Delta's own feed
-                and for Debezium's events, False otherwise.
+            key (str | Iterable[str], default None): The primary key: a row replaces the row that has its key.
+            order (str, default None): With a key, the row with the greatest value in this column wins, in
+                whichever epoch it arrives. Null is the least value. If two rows are equal in it, a deletion
+                wins, and otherwise the row that is greatest by its columns from left to right. Without it,
+                the row of the latest epoch wins, and two rows of a key in one epoch raise FlowError.
+            deleted (str, default None): With a key, a boolean column that marks rows that delete their key;
+                it is not a column of the table. With ``order`` a deleted key leaves a tombstone, its key and
+                order value, so that an older row does not insert it again. The watermark frees the tombstone
+                if ``order`` is the column of a ``with_watermark`` directly upstream; otherwise it is kept.
+            weight (str, default None): A column with the multiplicity of each row: 1 inserts it, -1 deletes
+                it.
+            operation (str, default None): A column with the operations of Delta's change feed, ``insert``,
+                ``delete``, ``update_preimage`` and ``update_postimage``, or Flink's ``+I``, ``-D``, ``-U``
+                and ``+U``. Deleting a row that the table does not contain raises FlowError, with the epoch.
+                With Delta's ``operation="_change_type"``, ``_commit_version`` and ``_commit_timestamp`` are
+                not columns of the table.
+            snapshots (bool, default False): Each epoch has all rows of the table. An epoch without rows
+                leaves the table as it was, because it cannot be distinguished from an epoch in which only
+                another input had rows.
+            empty (str, default None): With snapshots, a boolean column that marks an empty table. A row with
+                true is not in the table, and neither is the column.
+            format (str, default None): ``"debezium"``: the rows are change events, with the columns ``op``,
+                ``before`` and ``after`` (the latter two are structs), or as JSON text in the column
+                ``value``. With a ``key`` an event replaces or deletes the row that has its key, so ``before``
+                may be missing and events may be duplicated; ``order`` is then a column of the stream, such as
+                Kafka's offset, or a field of the events, such as ``source.lsn`` (in JSON text a long, unless
+                a type follows it: ``source.change_lsn string``). Without a key ``before`` must be complete,
+                and a duplicate event counts twice.
+            schema (str | pyarrow.Schema, default None): For events in JSON text, the columns of the table.
+            value (str, default None): The column that has events as JSON text.
+            trusted (bool, default None): Deleted rows are known to be in the table, so this is not checked,
+                and no state is kept to check it. If an input breaks this promise, a multiplicity is negative;
+                some operators then raise an error, others return wrong results. Without it: True for Delta's
+                change feed and for Debezium events, False otherwise.
+
+        Examples:
+            >>> flow = ps.Dataflow("people")
+            >>> events = flow.stream_input("events", "id long, name string, at long")
+            >>> flow.output("people", events.to_table(key="id", order="at"))
+            >>> newer, older = {"id": 1, "name": "Bea", "at": 2}, {"id": 1, "name": "Ann", "at": 1}
+            >>> flow.run(events=[[newer], [older]]).table("people").to_pylist()
+            [{'id': 1, 'name': 'Bea', 'at': 2}]
 
         """
         who = f"to_table of {self}"
         keys = (key,) if isinstance(key, str) else tuple(key or ())
         if format is not None:
             if format != "debezium":
-                raise FlowError(f"{who}: the format is {format!r}, and only 'debezium' is known. Use that.")
+                raise FlowError(f"{who}: format must be 'debezium', got {format!r}. Use that.")
             _check_alone(who, "format='debezium'", deleted, weight, operation, snapshots or None, empty)
             is_trusted = trusted is not False
             return self._table(
@@ -244,10 +314,26 @@ class Stream(Recorded):
         how: Literal["inner", "left"] = "inner",
         suffix: str = "_right",
     ) -> "Stream":
-        """Each row beside the rows of a table that have its key, once: as the table is after the row's epoch.
+        """Match each row once with the rows of a table that have its key.
 
-        The answer is never corrected, whatever becomes of the table later, and nothing of the stream is kept.
-        With ``how="left"`` a row that finds nothing comes out with nulls. Columns are named as by ``join``.
+        The table is as it is after the row's epoch. The result is not corrected when the table changes later,
+        and no rows of the stream are kept.
+
+        Args:
+            table: The table to look up in.
+            on: A column that both have, several, or a mapping from columns of the stream to those of the
+                table.
+            how (str, default "inner"): With ``"left"``, an unmatched row is returned with nulls.
+            suffix (str, default "_right"): Suffix of the table's columns whose name is taken.
+
+        Examples:
+            >>> flow = ps.Dataflow("lookup")
+            >>> cities = flow.table("cities", "city string, country string")
+            >>> flow.output("out", flow.stream_input("sales", "city string").lookup(cities, "city"))
+            >>> rome = {"city": "Rome", "country": "IT"}
+            >>> flow.run(sales=[[], [{"city": "Rome"}]], cities=[[rome], []])["out"][1].to_pylist()
+            [{'city': 'Rome', 'country': 'IT'}]
+
         """
         given: object = table
         if not isinstance(given, Recorded) or isinstance(on, Expression):
@@ -262,68 +348,175 @@ class Stream(Recorded):
     # Batches in, batches out.
 
     def map_batches(self, function: BatchFunction, schema: str | pa.Schema | None = None) -> "Stream":
-        """Send what a function makes of each batch; the schema stays unless another is given.
+        """Apply a function to each Arrow batch.
 
-        The function is given an Arrow batch and may return rows in any form that an input takes: an Arrow
-        batch or table, a pandas or polars frame, or slower a list of dictionaries; None for no rows.
+        Args:
+            function: Takes a ``pyarrow.RecordBatch`` and returns rows: an Arrow batch or table, a pandas or
+                polars frame, or a list of dictionaries (slower); None for no rows.
+            schema (str | pyarrow.Schema, default None): The columns of the result; without it, they stay as
+                they are.
+
+        Examples:
+            >>> flow = ps.Dataflow("map batches")
+            >>> words = flow.stream_input("words", "word string")
+            >>> def lengths(batch):
+            ...     return pa.record_batch({"n": pc.utf8_length(batch["word"])})
+            >>> flow.output("lengths", words.map_batches(lengths, "n int"))
+            >>> flow.run(words=[[{"word": "so"}, {"word": "ever"}]])["lengths"][0].to_pylist()
+            [{'n': 2}, {'n': 4}]
+
         """
         wanted = self.schema if schema is None else as_schema(schema)
         return self._stream(lambda: logical.MapBatches(self._operator, function, wanted, name="map"))
 
     def filter(self, condition: Condition) -> "Stream":
-        """Keep the rows for which a condition holds.
+        """Keep the rows for which a condition is true. Null counts as false.
 
-        The condition is an expression, ``ps.col("age") > 17`` or pyarrow's ``pc.field("age") > 17``, or a
-        function from a batch to one boolean per row. Null counts as false.
+        Args:
+            condition: An expression, ``ps.col("age") > 17`` or pyarrow's ``pc.field("age") > 17``, or a
+                function from a batch to one boolean per row.
+
+        Examples:
+            >>> flow = ps.Dataflow("filter")
+            >>> flow.output("adults", flow.stream_input("people", "age long").filter(ps.col("age") > 17))
+            >>> flow.run(people=[[{"age": 16}, {"age": 18}]])["adults"][0].to_pylist()
+            [{'age': 18}]
+
         """
         if isinstance(condition, Expression):
             return self._stream(lambda: logical.Filter(self._operator, condition, name="filter"))
         return self._stream(lambda: streams.FilterBatches(self._operator, condition, name="filter"))
 
     def split(self, condition: Condition) -> "tuple[Stream, Stream]":
-        """The rows for which a condition holds and the others."""
+        """Split the stream into the rows for which a condition is true, and the others.
+
+        Args:
+            condition: As in ``filter``.
+
+        Examples:
+            >>> flow = ps.Dataflow("split")
+            >>> adults, minors = flow.stream_input("people", "age long").split(ps.col("age") > 17)
+            >>> flow.output("minors", minors)
+            >>> flow.run(people=[[{"age": 16}, {"age": 18}]])["minors"][0].to_pylist()
+            [{'age': 16}]
+
+        """
         kept, others = ports_of(
             self._record, lambda: streams.Split(self._operator, condition, name="split"), self
         )
         return kept, others
 
     def union(self, *others: "Stream") -> "Stream":
-        """The rows of this stream and of others with the same schema, in no particular order."""
+        """Merge this stream with others of the same schema, in no particular order.
+
+        Args:
+            *others: Streams with the same schema.
+
+        Examples:
+            >>> flow = ps.Dataflow("union")
+            >>> old, new = flow.stream_input("old", "id long"), flow.stream_input("new", "id long")
+            >>> flow.output("all", old.union(new))
+            >>> flow.run(old=[[{"id": 1}]], new=[[{"id": 1}]])["all"][0].to_pylist()
+            [{'id': 1}, {'id': 1}]
+
+        """
         parts = (self._operator, *(each._operator for each in others))
         return self._stream(lambda: logical.Union(parts, name="union"), *others)
 
     def inspect(self, function: Callable[[Any, pa.RecordBatch], None]) -> "Stream":
-        """Show each batch with its time to a function; the stream continues unchanged."""
+        """Call a function with each batch and its time; the stream continues unchanged.
+
+        Args:
+            function: Takes the time, a tuple of the epoch and the rounds of loops, and the batch.
+
+        Examples:
+            >>> flow = ps.Dataflow("inspect")
+            >>> words = flow.stream_input("words", "word string")
+            >>> flow.output("words", words.inspect(lambda time, batch: print(time, batch.num_rows)))
+            >>> results = flow.run(words=[[{"word": "so"}], [{"word": "it"}]])
+            (0,) 1
+            (1,) 1
+
+        """
         return self._stream(lambda: streams.Inspect(self._operator, function, name="inspect"))
 
     def probe(self) -> Probe:
-        """A place to ask, while the flow runs, how far this stream has come."""
+        """Return a probe: a running flow tells whether all rows up to a time have passed it.
+
+        Examples:
+            >>> flow = ps.Dataflow("probe")
+            >>> words = flow.stream_input("words", "word string")
+            >>> probe = words.probe()
+            >>> flow.output("words", words)
+            >>> with flow.open() as run:
+            ...     run.input("words").advance_to(2)
+            ...     run.settle()
+            ...     print(run.is_done(probe, 1), run.is_done(probe, 2))
+            True False
+
+        """
         _, probe = self._record.write(lambda: streams.Probed(self._operator), self)
         assert isinstance(probe, Probe), "a probe is lowered to itself"
         return probe
 
     def explode(self, column: str, *, outer: bool = False, position: str | None = None) -> "Stream":
-        """One row for each element of a list; the column is then the element.
+        """Return one row for each element of a list column; the column then has the element.
 
-        A row whose list is null or empty is gone, unless ``outer`` keeps it with a null. ``position`` is a
-        column for the place of the element in its list, from 0 on.
+        Args:
+            column: A list column.
+            outer (bool, default False): Keep a row whose list is null or empty, with a null element.
+            position (str, default None): Name of a column for the position of the element, from 0.
+
+        Examples:
+            >>> flow = ps.Dataflow("explode")
+            >>> posts = flow.stream_input("posts", "tags array<string>")
+            >>> flow.output("tags", posts.explode("tags", position="n"))
+            >>> flow.run(posts=[[{"tags": ["a", "b"]}]])["tags"][0].to_pylist()
+            [{'tags': 'a', 'n': 0}, {'tags': 'b', 'n': 1}]
+
         """
         return self._stream(lambda: logical.Explode(self._operator, column, position, outer, name="explode"))
 
     # One row at a time.
 
     def map(self, function: Callable[[Row], Row], schema: str | pa.Schema) -> "Stream":
-        """Send the row that a function makes of each row, as dictionaries.
+        """Apply a Python function to each row.
 
-        This runs Python once per row: some microseconds each, a hundred times the cost of ``map_batches``.
+        This calls Python once per row, at some microseconds each: about a hundred times the cost of
+        ``map_batches``.
+
+        Args:
+            function: Takes a row as a dictionary and returns a dictionary.
+            schema: The columns of the result.
+
+        Examples:
+            >>> flow = ps.Dataflow("map")
+            >>> words = flow.stream_input("words", "word string")
+            >>> flow.output("out", words.map(lambda row: {"word": row["word"].upper()}, "word string"))
+            >>> flow.run(words=[[{"word": "so"}]])["out"][0].to_pylist()
+            [{'word': 'SO'}]
+
         """
         wanted = as_schema(schema)
         return self._stream(lambda: streams.MapRows(self._operator, function, wanted, name="map"))
 
     def flat_map(self, function: Callable[[Row], Iterable[Row]], schema: str | pa.Schema) -> "Stream":
-        """Send the rows that a function yields for each row, as dictionaries.
+        """Apply a Python function to each row; it yields any number of rows.
 
-        This runs Python once per row: some microseconds each, a hundred times the cost of ``map_batches``.
+        This calls Python once per row, at some microseconds each: about a hundred times the cost of
+        ``map_batches``.
+
+        Args:
+            function: Takes a row as a dictionary and returns an iterable of dictionaries.
+            schema: The columns of the result.
+
+        Examples:
+            >>> flow = ps.Dataflow("flat map")
+            >>> words = flow.stream_input("words", "word string")
+            >>> flow.output("out", words.flat_map(lambda row: [{"x": x} for x in row["word"]], "x string"))
+            >>> flow.run(words=[[{"word": "so"}]])["out"][0].to_pylist()
+            [{'x': 's'}, {'x': 'o'}]
+
         """
         wanted = as_schema(schema)
         return self._stream(
@@ -333,10 +526,21 @@ class Stream(Recorded):
     # The rows of an epoch together.
 
     def distinct(self, *keys: str, by: str | Iterable[str] = ()) -> "Stream":
-        """Every row of an epoch once; with keys one row for each key, the first in an order.
+        """Return each row of an epoch once; with keys, one row for each key: the first in an order.
 
-        The order is said as in ``top``; what it leaves open is decided by all columns from left to right.
-        ``to_table().distinct()`` is that of all epochs so far.
+        For the distinct rows of all epochs so far, use ``to_table().distinct()``.
+
+        Args:
+            *keys: The key columns. Default: all columns.
+            by (str | Iterable[str], default ()): The order, as in ``top``. Ties are broken by all columns
+                from left to right.
+
+        Examples:
+            >>> flow = ps.Dataflow("distinct")
+            >>> flow.output("out", flow.stream_input("words", "word string").distinct())
+            >>> flow.run(words=[[{"word": "so"}, {"word": "so"}]])["out"][0].to_pylist()
+            [{'word': 'so'}]
+
         """
         order = listed(f"'distinct' of {self}", self.schema, by, is_needed=False)
         if not keys and not order:
@@ -348,10 +552,23 @@ class Stream(Recorded):
     def top(
         self, count: int, *keys: str, by: str | Iterable[str], ties: bool = False, rank: str | None = None
     ) -> "Stream":
-        """The first rows of each key in an epoch, or of the whole epoch: ``top(3, "shop", by="price desc")``.
+        """Return the first rows of each key in an epoch, or of the complete epoch, in an order.
 
-        What ``by`` leaves open is decided by all columns from left to right. With ``ties`` all rows that are
-        as good as the last of them come, too. ``rank`` is a column for their places, from 1 on.
+        Ties in the order are broken by all columns from left to right.
+
+        Args:
+            count: The number of rows for each key.
+            *keys: The key columns.
+            by: The order: names of columns, with ``desc`` for descending order.
+            ties (bool, default False): Also return all rows that tie with the last one.
+            rank (str, default None): Name of a column for the place of a row, from 1.
+
+        Examples:
+            >>> flow = ps.Dataflow("top")
+            >>> flow.output("out", flow.stream_input("sales", "price long").top(1, by="price desc"))
+            >>> flow.run(sales=[[{"price": 3}, {"price": 5}]])["out"][0].to_pylist()
+            [{'price': 5}]
+
         """
         order = listed(f"'top' of {self}", self.schema, by)
         return self._per_epoch(
@@ -367,15 +584,34 @@ class Stream(Recorded):
         where: Expression | None = None,
         suffix: str = "_right",
     ) -> "Stream":
-        """The pairs of rows of both streams in one epoch that have equal keys; a null equals nothing.
+        """Join two streams on equal keys, within each epoch. A null key matches nothing.
 
-        All is as in the join of two tables, which joins all epochs so far. A row of one epoch never meets
-        one of another; ``lookup`` asks a table, which remembers.
+        Rows of different epochs do not match. Use ``lookup`` to match with a table, or
+        ``to_table().join(...)`` to join all epochs so far.
+
+        Args:
+            other: The right stream.
+            on: A column that both have, several, or a mapping from columns of this stream to those of the
+                other.
+            how (str, default "inner"): ``"inner"``, ``"left"``, ``"right"``, ``"full"``, ``"semi"``,
+                ``"anti"`` or ``"cross"``, as in the join of tables.
+            where (Expression, default None): A further condition on the columns of a pair.
+            suffix (str, default "_right"): Suffix of right columns whose name is taken.
+
+        Examples:
+            >>> flow = ps.Dataflow("join")
+            >>> sales = flow.stream_input("sales", "id long, price long")
+            >>> names = flow.stream_input("names", "id long, name string")
+            >>> flow.output("out", sales.join(names, "id"))
+            >>> results = flow.run(sales=[[{"id": 1, "price": 5}]], names=[[{"id": 1, "name": "pen"}]])
+            >>> results["out"][0].to_pylist()
+            [{'id': 1, 'price': 5, 'name': 'pen'}]
+
         """
         if not isinstance(other, Stream):
             raise FlowError(
-                f"'join' of {self} needs a stream, but was given {type(other).__name__}. To ask a table "
-                "there is lookup(table, 'key'), and to_table().join(table, 'key') joins all epochs so far."
+                f"'join' of {self} needs a stream, got {type(other).__name__}. To match with a table, use "
+                "lookup(table, 'key'), or to_table().join(table, 'key') for all epochs so far."
             )
         if isinstance(on, Expression):
             joining(f"'join' of {self} and {other}", self.schema, other.schema, on, suffix)
@@ -392,18 +628,30 @@ class Stream(Recorded):
     # By key.
 
     def group_by(self, *keys: str, running: bool = False) -> "RowGroups[Stream]":
-        """The rows of each key in an epoch, to aggregate: ``group_by("shop").agg(total=ps.sum("price"))``.
+        """Group the rows of each epoch by key columns, to aggregate them with ``agg`` or ``count``.
 
-        Without keys ``agg`` makes one row for each epoch that has rows. Results are sent at the end of an
-        epoch. Aggregates over all epochs so far are those of a table, ``to_table().group_by(...)``.
+        Results are sent at the end of an epoch. For aggregates over all epochs so far, use
+        ``to_table().group_by(...)``.
 
-        With ``running`` they are over all epochs so far, too, and the new row is sent for each key that
-        changed in an epoch; there are running ``sum``, ``min``, ``max``, ``mean``, ``count`` and custom
-        accumulators. These rows are updates, and can be aggregated again only where a row that was replaced
-        makes no difference: a running ``min`` by ``min`` of the same column, a running ``max`` by ``max``,
-        grouped by the same keys or some of them. Everything else is rejected (``pointstamp.flow.updates``
-        says exactly what), also through ``map``, ``filter``, ``union`` and loops. A custom operator
-        (``ps.operator``) may do with updates what it likes.
+        Args:
+            *keys: The key columns. Without keys, all rows of an epoch are one group.
+            running (bool, default False): Aggregate over all epochs so far, and send the new row of each key
+                that changed in an epoch. The aggregates are ``sum``, ``min``, ``max``, ``mean``, ``count``
+                and custom accumulators.
+
+        The rows of a running aggregate are updates. They can be aggregated again only if a replaced row makes
+        no difference: a running ``min`` by ``min`` of the same column, a running ``max`` by ``max``, grouped
+        by some of the same keys. Everything else raises FlowError, also downstream of ``map``, ``filter``,
+        ``union`` and loops (``pointstamp.flow.updates`` has the rules). A custom operator (``ps.operator``)
+        may use updates without restriction.
+
+        Examples:
+            >>> flow = ps.Dataflow("group by")
+            >>> words = flow.stream_input("words", "word string")
+            >>> flow.output("out", words.group_by("word", running=True).agg(n=ps.count()))
+            >>> flow.run(words=[[{"word": "so"}], [{"word": "so"}]])["out"].table().to_pylist()
+            [{'epoch': 0, 'word': 'so', 'n': 1}, {'epoch': 1, 'word': 'so', 'n': 2}]
+
         """
         checked_running(f"group_by of {self}", running)
 
@@ -418,11 +666,34 @@ class Stream(Recorded):
         return RowGroups(aggregated)
 
     def agg(self, aggregates: Mapping[str, Aggregation] | None = None, /, **named: Aggregation) -> "Stream":
-        """One row for each epoch that has rows, with aggregates of them: ``agg(total=ps.sum("price"))``."""
+        """Aggregate each epoch that has rows into one row.
+
+        Args:
+            aggregates: Aggregates by the names of their columns.
+            **named: The same as keywords.
+
+        Examples:
+            >>> flow = ps.Dataflow("agg")
+            >>> flow.output("out", flow.stream_input("sales", "price long").agg(total=ps.sum("price")))
+            >>> flow.run(sales=[[{"price": 3}, {"price": 5}]])["out"][0].to_pylist()
+            [{'total': 8}]
+
+        """
         return self.group_by().agg(aggregates, **named)
 
     def count(self, *keys: str) -> "Stream":
-        """Count the rows of each key in an epoch: ``group_by(...).count()``."""
+        """Count the rows of each key in an epoch; the column is ``count``.
+
+        Args:
+            *keys: The key columns.
+
+        Examples:
+            >>> flow = ps.Dataflow("count")
+            >>> flow.output("out", flow.stream_input("words", "word string").count("word"))
+            >>> flow.run(words=[[{"word": "so"}, {"word": "so"}]])["out"][0].to_pylist()
+            [{'word': 'so', 'count': 2}]
+
+        """
         return self.group_by(*keys).count()
 
     # Time.
@@ -437,12 +708,26 @@ class Stream(Recorded):
         start: str = "window_start",
         end: str = "window_end",
     ) -> "Stream":
-        """Each row with the window of event time in which it lies, from ``window_start`` to ``window_end``.
+        """Add the tumbling or sliding window of event time in which a row lies.
 
-        ``at`` is a column of timestamps, dates or integers, ``size`` a length: "10 minutes", a timedelta, or
-        a number. With a ``slide`` a window begins every so often, and a row comes once for each in which it
-        lies. Windows begin at multiples after the beginning of 1970, and ``offset`` later. The end is no
-        longer in the window. A row whose ``at`` is null is in no window, and does not come.
+        Windows begin at multiples of ``size`` (or ``slide``) after 1970-01-01, plus ``offset``. The end is
+        exclusive. A row whose ``at`` is null is in no window and is dropped.
+
+        Args:
+            at: A column of timestamps, dates or integers.
+            size: The length of a window: ``"10 minutes"``, a timedelta, or a number for integers.
+            slide (Span, default ``size``): The distance between windows; a row is returned once for each
+                window.
+            offset (Span, default None): Shifts all windows.
+            start (str, default "window_start"): Name of the column for the start.
+            end (str, default "window_end"): Name of the column for the end.
+
+        Examples:
+            >>> flow = ps.Dataflow("window")
+            >>> flow.output("out", flow.stream_input("bids", "at long").window("at", 10))
+            >>> flow.run(bids=[[{"at": 12}]])["out"][0].to_pylist()
+            [{'at': 12, 'window_start': 10, 'window_end': 20}]
+
         """
         return self._stream(
             lambda: logical.TimeWindow(self._operator, at, size, slide, offset, start, end, name="window")
@@ -457,29 +742,53 @@ class Stream(Recorded):
         late_output: str | None = None,
         idle: str | timedelta | None = None,
     ) -> "Stream":
-        """The rows that are in time, by a promise of lateness: ``with_watermark("at", "2 minutes")``.
+        """Declare a watermark: the greatest event time so far, less an allowed lateness.
 
-        After each epoch the bound of event time is the greatest ``at`` of all rows so far, less the lateness.
-        Rows of later epochs before it are late: they go to an output of their own, ``late_output`` or
-        ``<input>_late``; with ``late="drop"`` only their number does, and ``late="error"`` ends the run.
-        What waits for event time behind this, ``emit_on_close`` and ``retain_until``, goes by the
-        bound; of several streams, by the least.
+        The watermark is computed after each epoch. Rows of later epochs before it are late, and do not
+        continue. Downstream operators that wait for event time (``emit_on_close``, ``retain_until``) use the
+        watermark; with several streams, the least.
 
-        So one from which nothing comes holds the others back. With ``idle="30 seconds"`` it does not do so
-        once a query has had nothing from its inputs for that long, until something comes again; rows that
-        are behind the others by then are late.
+        Args:
+            at: A column of timestamps, dates or integers.
+            lateness: The allowed lateness: ``"2 minutes"``, a timedelta, or a number for integers.
+            late (str, default "output"): ``"output"`` sends late rows to a separate output, ``"drop"`` only
+                counts them, ``"error"`` ends the run.
+            late_output (str, default ``<input>_late``): The name of that output.
+            idle (str | timedelta, default None): A stream without rows holds the watermark of the others
+                back. With ``idle="30 seconds"`` it does so no longer once a query has received nothing from
+                its inputs for that time, until a row arrives. Rows that are behind the others by then are
+                late.
+
+        Examples:
+            >>> flow = ps.Dataflow("watermark")
+            >>> flow.output("in_time", flow.stream_input("clicks", "at long").with_watermark("at", 2))
+            >>> results = flow.run(clicks=[[{"at": 9}], [{"at": 5}, {"at": 8}]])
+            >>> results["in_time"][1].to_pylist(), results["clicks_late"][1].to_pylist()
+            ([{'at': 8}], [{'at': 5}])
+
         """
         return self._stream(
             lambda: streams.Watermark(self._operator, at, lateness, late, late_output, idle, name="watermark")
         )
 
     def emit_on_close(self, when: str | Expression = "window_end") -> "Stream":
-        """Each row once, when event time has passed a time that it says: ``emit_on_close("window_end")``.
+        """Emit each row once, when the watermark has passed its time.
 
-        All rows that wait for one time come in one epoch, the first after which the bound of
-        ``with_watermark`` is not before it; so ``window("at", "1 hour").emit_on_close()`` has all rows of a
-        window in one epoch, and a reduction of them is its final result. Where epochs are event time, it is
-        the last epoch that begins before it. A row that says null does not come.
+        All rows that wait for the same time are emitted in one epoch: the first after which the watermark is
+        at or after that time. So all rows of a window are in one epoch, and their aggregate is final. If
+        epochs are event time, it is the last epoch that begins before the time. A row whose time is null is
+        dropped.
+
+        Args:
+            when (str | Expression, default "window_end"): A column or an expression: the time to wait for.
+
+        Examples:
+            >>> flow = ps.Dataflow("closed windows")
+            >>> bids = flow.stream_input("bids", "at long").with_watermark("at", 0)
+            >>> flow.output("out", bids.window("at", 5).emit_on_close().count("window_start"))
+            >>> flow.run(bids=[[{"at": 1}], [{"at": 3}], [{"at": 5}]])["out"].table().to_pylist()
+            [{'epoch': 2, 'window_start': 0, 'count': 2}]
+
         """
         clock = self._record.clock
         time = col(when) if isinstance(when, str) else when
@@ -500,16 +809,30 @@ class Stream(Recorded):
         aggregates: Mapping[str, Aggregation] | Aggregation | None = None,
         **named: Aggregation,
     ) -> "Stream":
-        """Each row once, with its session, in the epoch in which event time has passed the session's end.
+        """Add the session of each row, and emit it once, when the watermark has passed the session's end.
 
-        Rows of a key that are at most the ``gap`` apart, by their column ``at``, are one session; it ends
-        the gap after its last row. All its rows come in one epoch, so that an aggregation of them is its
-        final result, and nothing of it is kept. It needs ``with_watermark``, or epochs that are event time.
-        Sessions that are corrected by late rows are those of a table: ``to_table().session_window(...)``.
+        Rows of a key within ``gap`` of each other are one session; it ends ``gap`` after its last row. All
+        rows of a session are in one epoch, so their aggregate is final, and their state is freed. This needs
+        ``with_watermark``, or epochs that are event time. For sessions that late rows correct, use
+        ``to_table().session_window(...)``.
 
-        With aggregates each session is one row: its keys, where it begins and ends, and what they are.
+        Args:
+            *keys: The key columns.
+            at: A column of timestamps, dates or integers.
+            gap: The maximum distance between rows of a session: ``"5 minutes"``, a timedelta, or a number.
+            start (str, default "session_start"): Name of the column for the start.
+            end (str, default "session_end"): Name of the column for the end.
+            aggregates: Aggregates by the names of their columns; with them, each session is one row.
+            **named: The same as keywords.
 
-            clicks.session_window("user", at="at", gap="5 minutes", clicks=ps.count())
+        Examples:
+            >>> flow = ps.Dataflow("sessions")
+            >>> clicks = flow.stream_input("clicks", "user string, at long").with_watermark("at", 0)
+            >>> flow.output("out", clicks.session_window("user", at="at", gap=5, clicks=ps.count()))
+            >>> rows = [[{"user": "ann", "at": 1}], [{"user": "ann", "at": 4}], [{"user": "bob", "at": 20}]]
+            >>> flow.run(clicks=rows)["out"][2].to_pylist()
+            [{'user': 'ann', 'session_start': 1, 'session_end': 9, 'clicks': 2}]
+
         """
         said = session_options(
             f"session_window of {self}", start=start, end=end, aggregates=aggregates, named=named
@@ -529,25 +852,70 @@ class Stream(Recorded):
         within: Span | tuple[Span, Span],
         suffix: str = "_right",
     ) -> "Stream":
-        """The pairs of rows of both streams with equal keys whose event times are close: each pair once.
+        """Join two streams on equal keys and close event times; each pair is emitted once.
 
-        ``at`` is the column of event time, one that both have or a mapping from this stream's to the other's.
-        ``within="10 minutes"`` is how far apart they may be; a pair of lengths says how much earlier, and how
-        much later, the other row may be. Both streams need ``with_watermark``: rows that can meet nothing any
-        more, by the lesser bound, are forgotten. Otherwise it is as a join of tables.
+        Both streams need ``with_watermark``. Rows that can match nothing any more, by the lesser watermark,
+        are freed.
+
+        Args:
+            other: The right stream.
+            on: The key, as in ``join``.
+            at: The column of event time; a mapping if its name differs in the other stream.
+            within: The maximum distance, ``"10 minutes"``; or a pair, how much earlier and how much later the
+                other row may be.
+            suffix (str, default "_right"): Suffix of right columns whose name is taken.
+
+        Examples:
+            >>> flow = ps.Dataflow("join interval")
+            >>> sent = flow.stream_input("sent", "id long, at long").with_watermark("at", 2)
+            >>> paid = flow.stream_input("paid", "id long, at long").with_watermark("at", 2)
+            >>> flow.output("pairs", sent.join_interval(paid, "id", at="at", within=5))
+            >>> flow.run(sent=[[{"id": 1, "at": 1}]], paid=[[{"id": 1, "at": 4}]])["pairs"][0].to_pylist()
+            [{'id': 1, 'at': 1, 'at_right': 4}]
+
         """
         mine, theirs = (each.to_table().named("join interval: rows") for each in (self, other))
         return mine.join_interval(theirs, on, at=at, within=within, suffix=suffix)
 
     def delay(self, epochs: int = 1) -> "Stream":
-        """The same batches, that many epochs later."""
+        """Delay the batches by a number of epochs.
+
+        Args:
+            epochs (int, default 1): The number of epochs.
+
+        Examples:
+            >>> flow = ps.Dataflow("delay")
+            >>> flow.output("out", flow.stream_input("words", "word string").delay(1))
+            >>> flow.run(words=[[{"word": "so"}]])["out"].table().to_pylist()
+            [{'epoch': 1, 'word': 'so'}]
+
+        """
         return self._stream(lambda: streams.Delay(self._operator, epochs, name="delay"))
 
     def loop(self, name: str = "loop", *, max_rounds: int | None = None, at_limit: str = "error") -> "Loop":
-        """Open a loop in this stream's scope: ``with stream.loop("labels") as loop``.
+        """Open a loop of streams, as a context manager, in the scope of this stream.
 
-        With ``max_rounds``, a row that would go into a later round is an error; with ``at_limit="stop"`` it
-        is dropped instead, and the loop returns what there is.
+        In the block, ``loop.enter(stream)`` brings a stream into round 0, ``loop.variable(schema)`` is a
+        stream that is fed back, ``loop.feedback(variable, stream)`` sets its rows of the next round, and
+        ``loop.leave(stream)`` takes a stream out of the loop.
+
+        Args:
+            name (str, default "loop"): The name of the loop.
+            max_rounds (int, default None): The maximum number of rounds.
+            at_limit (str, default "error"): A row that would enter a later round raises FlowError; with
+                ``"stop"`` it is dropped, and the loop returns the rows that it has.
+
+        Examples:
+            >>> flow = ps.Dataflow("halve")
+            >>> numbers = flow.stream_input("numbers", "x long")
+            >>> with numbers.loop("halve") as loop:
+            ...     again = loop.variable("x long")
+            ...     done, rest = loop.enter(numbers).union(again).split(ps.col("x") <= 1)
+            ...     loop.feedback(again, rest.select(x=F.floor(ps.col("x") / 2)))
+            ...     flow.output("done", loop.leave(done))
+            >>> flow.run(numbers=[[{"x": 12}]])["done"][0].to_pylist()
+            [{'x': 1}]
+
         """
         return Loop._of(
             *self._record.write(
@@ -613,7 +981,7 @@ class Stream(Recorded):
 def _check_alone(who: str, beside: str, *others: object) -> None:
     """Reject options that mean nothing beside another one."""
     if given := [each for each in others if each is not None]:
-        raise FlowError(f"{who}: {given[0]!r} was given with {beside}, where it means nothing. Remove it.")
+        raise FlowError(f"{who}: {given[0]!r} has no effect with {beside}. Remove it.")
 
 
 def ports_of(record: FlowRecord, make: Callable[[], LogicalOperator], *parts: Recorded) -> tuple[Stream, ...]:

@@ -38,7 +38,22 @@ from pointstamp.reduce.over import WindowExpression
 
 
 class Table(Recorded):
-    """Rows that appear and disappear; made by ``stream.to_table()`` and by operations on other tables."""
+    """A table of rows that are inserted and deleted; made by ``stream.to_table()`` and by other tables.
+
+    After each epoch an output of a table has the changes of that epoch, with their multiplicity in the column
+    ``diff``: 1 for an inserted row, -1 for a deleted one.
+
+    Examples:
+        >>> flow = ps.Dataflow("sales")
+        >>> sales = flow.table("sales", "city string, price long")
+        >>> flow.output("totals", sales.group_by("city").agg(total=ps.sum("price")))
+        >>> results = flow.run(sales=[[{"city": "Rome", "price": 5}], [{"city": "Rome", "price": 2}]])
+        >>> results["totals"][1].to_pylist()
+        [{'city': 'Rome', 'total': 5, 'diff': -1}, {'city': 'Rome', 'total': 7, 'diff': 1}]
+        >>> results.table("totals").to_pylist()
+        [{'city': 'Rome', 'total': 7}]
+
+    """
 
     def __init__(self, changes: Stream) -> None:
         """Make a table of a stream of changes, rows with their weight as the last column ``diff``."""
@@ -52,21 +67,58 @@ class Table(Recorded):
         return schema
 
     def changes(self) -> Stream:
-        """The table as a stream of its changes: each row that changed in an epoch once, with ``diff``."""
+        """Return the changes of the table as a stream: each row that changed in an epoch once, with ``diff``.
+
+        Returns:
+            A stream with the columns of the table and ``diff`` (long): 1 for an insertion, -1 for a deletion.
+
+        Examples:
+            >>> flow = ps.Dataflow("removed")
+            >>> orders = flow.table("orders", "id long, w long", weight="w")
+            >>> flow.output("removed", orders.changes().filter(ps.col("diff") < 0))
+            >>> results = flow.run(orders=[[{"id": 1, "w": 1}, {"id": 2, "w": 1}], [{"id": 1, "w": -1}]])
+            >>> results["removed"][1].to_pylist()
+            [{'id': 1, 'diff': -1}]
+
+        """
         return self._stream(lambda: streams.TableChanges(self._operator, name="changes"))
 
     def upserts(self, *keys: str, deleted: str = "deleted") -> Stream:
-        """The table as a stream of its newest rows: for each key that changed in an epoch, its row.
+        """Return the latest row of each key as a stream: one row for each key that changed in an epoch.
 
-        Where a key is gone the column ``deleted`` is true, and all columns but the key are null. A key has at
-        most one row; two are refused, with their epoch, before anything of the epoch continues.
+        Args:
+            *keys: The key columns. A key must have at most one row; two raise FlowError, with their epoch.
+            deleted (str, default "deleted"): Name of a boolean column that is true if the key was deleted.
+                The other columns of such a row are null.
+
+        Examples:
+            >>> flow = ps.Dataflow("prices")
+            >>> prices = flow.table("prices", "id long, price long, w long", weight="w")
+            >>> flow.output("latest", prices.upserts("id"))
+            >>> inserted, updated = {"id": 1, "price": 5, "w": 1}, {"id": 1, "price": 7, "w": 1}
+            >>> flow.run(prices=[[inserted], [{**inserted, "w": -1}, updated]])["latest"][1].to_pylist()
+            [{'id': 1, 'price': 7, 'deleted': False}]
+
         """
         return self._stream(lambda: streams.UpsertsOf(self._operator, keys, deleted, name="upserts"))
 
     # Row by row.
 
     def select(self, /, *columns: str | Expression, **named: ColumnValue) -> "Table":
-        """Other columns, by name or by expression: ``select("id", total=ps.col("price") * 2)``."""
+        """Select columns by name or by expression.
+
+        Args:
+            *columns: Names of columns, or expressions with a name.
+            **named: Expressions by the name of their column; window expressions as in ``with_columns``.
+
+        Examples:
+            >>> flow = ps.Dataflow("select")
+            >>> sales = flow.table("sales", "id long, price long, city string")
+            >>> flow.output("gross", sales.select("id", gross=ps.col("price") * 2))
+            >>> flow.run(sales=[[{"id": 1, "price": 5, "city": "Rome"}]]).table("gross").to_pylist()
+            [{'id': 1, 'gross': 10}]
+
+        """
         who = f"select of {self}"
         if windows := by_window(who, named):
             added = {name: each for window in windows.values() for name, each in window.items()}
@@ -76,22 +128,25 @@ class Table(Recorded):
         return self._project("select", chosen(f"'select' of {self}", columns, named))
 
     def with_columns(self, /, *columns: Mapping[str, ColumnValue], **named: ColumnValue) -> "Table":
-        """All columns, and more or others under these names: ``with_columns(total=ps.col("price") * 2)``.
+        """Add columns, or replace columns of the same name.
 
-        A window expression looks at the rows around a row:
-
-            sales.with_columns(
-                place=ps.row_number().over(partition_by="shop", order_by="at"),
-                before=ps.lag("price").over(partition_by="shop", order_by="at"),
-            )
-
-        What the order leaves open is decided by all columns from left to right; every copy of a row has a
-        place of its own. When a row changes, all rows of its partition are looked at again, and those that
-        differ are sent. ``rows=10`` looks at the last ten rows only.
+        A window expression is computed from the rows of a partition, in an order. Ties in the order are
+        broken by all columns from left to right, and each copy of a row has a separate place. If a row
+        changes, its partition is recomputed, and the rows that differ are sent.
 
         Args:
-            *columns: Columns by name, in a mapping.
+            *columns: Expressions by name, in a mapping.
             **named: The same as keywords.
+
+        Examples:
+            >>> flow = ps.Dataflow("with columns")
+            >>> sales = flow.table("sales", "at long, price long")
+            >>> earlier = ps.lag("price").over(order_by="at")
+            >>> added = sales.with_columns(twice=ps.col("price") * 2, earlier=earlier)
+            >>> flow.output("out", added.drop("price"))
+            >>> rows = [{"at": 1, "price": 5}, {"at": 2, "price": 7}]
+            >>> flow.run(sales=[rows]).table("out").sort_by("at").to_pylist()
+            [{'at': 1, 'twice': 10, 'earlier': None}, {'at': 2, 'twice': 14, 'earlier': 5}]
 
         """
         who = f"with_columns of {self}"
@@ -108,45 +163,127 @@ class Table(Recorded):
         return rows._project("with columns", whole | {name: added.get(name, col(name)) for name in wanted})
 
     def drop(self, *columns: str) -> "Table":
-        """Without these columns; rows that are equal without them are added up."""
+        """Remove columns. Rows that are equal without them are consolidated.
+
+        Args:
+            *columns: Names of the columns to remove.
+
+        Examples:
+            >>> flow = ps.Dataflow("drop")
+            >>> flow.output("cities", flow.table("sales", "id long, city string").drop("id"))
+            >>> rows = [{"id": 1, "city": "Rome"}, {"id": 2, "city": "Rome"}]
+            >>> flow.run(sales=[rows])["cities"][0].to_pylist()
+            [{'city': 'Rome', 'diff': 2}]
+
+        """
         return self._project("drop", others(f"drop of {self}", self.schema, columns))
 
     def rename(self, names: Mapping[str, str]) -> "Table":
-        """Other names for some columns: ``rename({"person": "seller"})`` calls the column person seller."""
+        """Rename columns.
+
+        Args:
+            names: New names by old name.
+
+        Examples:
+            >>> flow = ps.Dataflow("rename")
+            >>> flow.table("bids", "person long, price long").rename({"person": "buyer"}).schema.names
+            ['buyer', 'price']
+
+        """
         return self._project("rename", renamed(f"rename of {self}", self.schema, names))
 
     def filter(self, condition: Expression) -> "Table":
-        """The rows for which a condition holds; null counts as false."""
+        """Keep the rows for which a condition is true. Null counts as false.
+
+        Args:
+            condition: A boolean expression.
+
+        Examples:
+            >>> flow = ps.Dataflow("filter")
+            >>> flow.output("dear", flow.table("sales", "id long, price long").filter(ps.col("price") > 4))
+            >>> flow.run(sales=[[{"id": 1, "price": 5}, {"id": 2, "price": 3}]]).table("dear").to_pylist()
+            [{'id': 1, 'price': 5}]
+
+        """
         return self._table(lambda: logical.Filter(self._operator, condition, name="filter"))
 
     def explode(self, column: str, *, outer: bool = False, position: str | None = None) -> "Table":
-        """One row for each element of a list; the column is then the element.
+        """Return one row for each element of a list column; the column then has the element.
 
-        A row whose list is null or empty is gone, unless ``outer`` keeps it with a null. ``position`` is a
-        column for the place of the element in its list, from 0 on.
+        Args:
+            column: A list column.
+            outer (bool, default False): Keep a row whose list is null or empty, with a null element.
+            position (str, default None): Name of a column for the position of the element, from 0.
+
+        Examples:
+            >>> flow = ps.Dataflow("explode")
+            >>> flow.output("tags", flow.table("posts", "id long, tags array<string>").explode("tags"))
+            >>> flow.run(posts=[[{"id": 1, "tags": ["a", "b"]}]]).table("tags").to_pylist()
+            [{'id': 1, 'tags': 'a'}, {'id': 1, 'tags': 'b'}]
+
         """
         return self._table(lambda: logical.Explode(self._operator, column, position, outer, name="explode"))
 
     def map_batches(self, function: BatchFunction, schema: str | pa.Schema | None = None) -> "Table":
-        """What a function makes of rows; the columns stay unless others are given.
+        """Apply a function to Arrow batches of rows.
 
-        The function is given an Arrow batch of rows, and makes none, one or several of each. It must make the
-        same of a row whenever it comes, whatever rows stand beside it: what it makes of one that disappears
-        is taken away.
+        The function must be deterministic and must treat each row independently of the other rows in its
+        batch: when a row is deleted, the function is called again to retract its results.
+
+        Args:
+            function: Takes a ``pyarrow.RecordBatch`` and returns rows: an Arrow batch or table, a pandas or
+                polars frame, or a list of dictionaries; None for no rows.
+            schema (str | pyarrow.Schema, default None): The columns of the result; without it, they stay as
+                they are.
+
+        Examples:
+            >>> flow = ps.Dataflow("map batches")
+            >>> words = flow.table("words", "word string")
+            >>> def lengths(batch):
+            ...     return pa.record_batch({"n": pc.utf8_length(batch["word"])})
+            >>> flow.output("lengths", words.map_batches(lengths, "n int"))
+            >>> flow.run(words=[[{"word": "so"}, {"word": "ever"}]]).table("lengths").to_pylist()
+            [{'n': 2}, {'n': 4}]
+
         """
         wanted = self.schema if schema is None else as_schema(schema)
         return self._table(lambda: logical.MapBatches(self._operator, function, wanted, name="map"))
 
     def flat_map(self, function: Callable[[Row], Iterable[Row]], schema: str | pa.Schema) -> "Table":
-        """The rows that a function yields for each row, as dictionaries: the same whenever the row comes.
+        """Apply a Python function to each row; it yields any number of rows.
 
-        This runs Python once per row: some microseconds each, a hundred times the cost of ``map_batches``.
+        This calls Python once per row, at some microseconds each: about a hundred times the cost of
+        ``map_batches``. The function must be deterministic.
+
+        Args:
+            function: Takes a row as a dictionary and returns an iterable of dictionaries.
+            schema: The columns of the result.
+
+        Examples:
+            >>> flow = ps.Dataflow("flat map")
+            >>> words = flow.table("words", "word string")
+            >>> flow.output("letters", words.flat_map(lambda r: [{"x": x} for x in r["word"]], "x string"))
+            >>> flow.run(words=[[{"word": "so"}]]).table("letters").to_pylist()
+            [{'x': 's'}, {'x': 'o'}]
+
         """
         wanted = as_schema(schema)
         return self._table(lambda: streams.MapRows(self._operator, function, wanted, True, name="flat map"))
 
     def union(self, *others: "Table") -> "Table":
-        """The rows of this table and of others, with all their copies (SQL's ``union all``)."""
+        """Return the rows of this table and of others, with all copies (SQL's ``UNION ALL``).
+
+        Args:
+            *others: Tables with the same schema.
+
+        Examples:
+            >>> flow = ps.Dataflow("union")
+            >>> old, new = flow.table("old", "id long"), flow.table("new", "id long")
+            >>> flow.output("all", old.union(new))
+            >>> flow.run(old=[[{"id": 1}]], new=[[{"id": 1}]]).table("all").to_pylist()
+            [{'id': 1}, {'id': 1}]
+
+        """
         parts = (self._operator, *(self._given("union", each) for each in others))
         return self._table(lambda: logical.Union(parts, name="union"), *others)
 
@@ -160,14 +297,28 @@ class Table(Recorded):
         start: str = "window_start",
         end: str = "window_end",
     ) -> "Table":
-        """Each row with the window of event time in which it lies, from ``window_start`` to ``window_end``.
+        """Add the tumbling or sliding window of event time in which a row lies.
 
-        ``at`` is a column of timestamps, dates or integers, ``size`` a length: "10 minutes", a timedelta, or
-        a number. With a ``slide`` a window begins every so often, and a row comes once for each in which it
-        lies. Windows begin at multiples after the beginning of 1970, and ``offset`` later. The end is no
-        longer in the window. A row whose ``at`` is null is in no window, and does not come.
+        Windows begin at multiples of ``size`` (or ``slide``) after 1970-01-01, plus ``offset``. The end is
+        exclusive. A row whose ``at`` is null is in no window and is dropped.
 
-            bids.window("at", "10 minutes").group_by("window_start", "window_end").agg(bids=ps.count())
+        Args:
+            at: A column of timestamps, dates or integers.
+            size: The length of a window: ``"10 minutes"``, a timedelta, or a number for integers.
+            slide (Span, default ``size``): The distance between windows; a row is returned once for each
+                window.
+            offset (Span, default None): Shifts all windows.
+            start (str, default "window_start"): Name of the column for the start.
+            end (str, default "window_end"): Name of the column for the end.
+
+        Examples:
+            >>> flow = ps.Dataflow("window")
+            >>> bids = flow.table("bids", "at long")
+            >>> flow.output("bids", bids.window("at", 10).group_by("window_start").agg(bids=ps.count()))
+            >>> results = flow.run(bids=[[{"at": 3}, {"at": 8}, {"at": 12}]])
+            >>> results.table("bids").sort_by("window_start").to_pylist()
+            [{'window_start': 0, 'bids': 2}, {'window_start': 10, 'bids': 1}]
+
         """
         return self._table(
             lambda: logical.TimeWindow(self._operator, at, size, slide, offset, start, end, name="window")
@@ -184,14 +335,31 @@ class Table(Recorded):
         where: Expression | None = None,
         suffix: str = "_right",
     ) -> "Table":
-        """The pairs of rows of both tables that have equal keys; a null equals nothing.
+        """Join two tables on equal keys. A null key matches nothing.
 
-        ``on`` is a column that both have, several, or a mapping from columns of this table to those of the
-        other. The key comes out once, under its name here; another column that both have gets the ``suffix``
-        on the right side. ``where`` is a condition besides, over the columns of a pair. With ``how`` rows
-        without a partner come out, too, with nulls: those of the ``left`` side, the ``right``, or both
-        (``full``); ``semi`` gives the rows of this table that have a partner, ``anti`` the others.
-        ``cross`` takes no ``on`` and gives all pairs; the other table should be a small one.
+        The key columns are in the result once, under their names in this table. Another column that both
+        tables have gets the suffix on the right side.
+
+        Args:
+            other: The right table.
+            on: A column that both tables have, several, or a mapping from columns of this table to columns of
+                the other.
+            how (str, default "inner"): ``"inner"``; ``"left"``, ``"right"`` or ``"full"``, which also return
+                unmatched rows, with nulls; ``"semi"`` or ``"anti"``, which return the rows of this table with
+                or without a match; or ``"cross"``, which takes no ``on`` and returns all pairs (keep the
+                other table small).
+            where (Expression, default None): A further condition on the columns of a pair.
+            suffix (str, default "_right"): Suffix of right columns whose name is taken.
+
+        Examples:
+            >>> flow = ps.Dataflow("join")
+            >>> orders = flow.table("orders", "id long, city string")
+            >>> cities = flow.table("cities", "city string, country string")
+            >>> flow.output("joined", orders.join(cities, "city", how="left"))
+            >>> orders, cities = [{"id": 1, "city": "Rome"}], [{"city": "Rome", "country": "IT"}]
+            >>> flow.run(orders=[orders], cities=[cities]).table("joined").to_pylist()
+            [{'id': 1, 'city': 'Rome', 'country': 'IT'}]
+
         """
         theirs = self._given("join", other)
         who = f"'join' of {self} and {other}"
@@ -213,13 +381,30 @@ class Table(Recorded):
         tolerance: Tolerance | None = None,
         suffix: str = "_right",
     ) -> "Table":
-        """Each row beside one row of the other table that has its key: the last one that is not later.
+        """Match each row with the latest row of the other table that has its key and is not later.
 
-        ``at`` is the column of times, one that both have or a mapping from this table's to the other's.
-        ``direction`` may be ``forward``, for the first that is not earlier, or ``nearest``; ``tolerance`` is
-        how far away it may be, a number or a length of time such as ``"10 minutes"``. Of several rows with
-        one time all columns decide, from left to right: backward takes the last of them, forward the first.
-        With ``how="left"`` a row without a partner comes out with nulls.
+        Args:
+            other: The right table.
+            on: The key, as in ``join``.
+            at: The time column; a mapping if its name differs in the other table.
+            direction (str, default "backward"): ``"backward"``; ``"forward"``, the first row that is not
+                earlier; or ``"nearest"``. Ties are broken by all columns from left to right: backward takes
+                the last row, forward the first.
+            how (str, default "inner"): With ``"left"``, an unmatched row is returned with nulls.
+            tolerance (int | float | str | timedelta, default None): The maximum distance, a number or a
+                length of time such as ``"10 minutes"``.
+            suffix (str, default "_right"): Suffix of right columns whose name is taken.
+
+        Examples:
+            >>> flow = ps.Dataflow("as of")
+            >>> orders = flow.table("orders", "city string, at long")
+            >>> rates = flow.table("rates", "city string, at long, rate long")
+            >>> flow.output("rated", orders.join_asof(rates, "city", at="at").select("at", "rate"))
+            >>> rate = {"city": "Rome", "at": 4, "rate": 1}
+            >>> results = flow.run(orders=[[{"city": "Rome", "at": 5}]], rates=[[rate, {**rate, "at": 6}]])
+            >>> results.table("rated").to_pylist()
+            [{'at': 5, 'rate': 1}]
+
         """
         theirs = self._given("join as of", other)
         who = f"'join as of' of {self} and {other}"
@@ -241,32 +426,87 @@ class Table(Recorded):
         )
 
     def except_(self, other: "Table") -> "Table":
-        """The rows of this table that the other does not have, each once (SQL's ``except``)."""
+        """Return the distinct rows of this table that the other does not contain (SQL's ``EXCEPT``).
+
+        Args:
+            other: A table with the same columns.
+
+        Examples:
+            >>> flow = ps.Dataflow("except")
+            >>> flow.output("out", flow.table("a", "x long").except_(flow.table("b", "x long")))
+            >>> flow.run(a=[[{"x": 1}, {"x": 2}, {"x": 2}]], b=[[{"x": 1}]]).table("out").to_pylist()
+            [{'x': 2}]
+
+        """
         theirs = self._given("except_", other)
         return self._table(lambda: logical.Except(self._operator, theirs, name="except"), other)
 
     def except_all(self, other: "Table") -> "Table":
-        """The rows of this table, each as often as it has more copies here (SQL's ``except all``)."""
+        """Subtract the copies of each row in the other table (SQL's ``EXCEPT ALL``).
+
+        Args:
+            other: A table with the same columns.
+
+        Examples:
+            >>> flow = ps.Dataflow("except all")
+            >>> flow.output("out", flow.table("a", "x long").except_all(flow.table("b", "x long")))
+            >>> flow.run(a=[[{"x": 1}, {"x": 2}, {"x": 2}]], b=[[{"x": 2}]]).table("out").to_pylist()
+            [{'x': 1}, {'x': 2}]
+
+        """
         theirs = self._given("except_all", other)
         return self._table(lambda: logical.Except(self._operator, theirs, True, name="except"), other)
 
     def intersect(self, other: "Table") -> "Table":
-        """The rows that both tables have, each once."""
+        """Return the distinct rows that both tables contain (SQL's ``INTERSECT``).
+
+        Args:
+            other: A table with the same columns.
+
+        Examples:
+            >>> flow = ps.Dataflow("intersect")
+            >>> flow.output("out", flow.table("a", "x long").intersect(flow.table("b", "x long")))
+            >>> flow.run(a=[[{"x": 1}, {"x": 2}]], b=[[{"x": 2}, {"x": 3}]]).table("out").to_pylist()
+            [{'x': 2}]
+
+        """
         theirs = self._given("intersect", other)
         return self._table(lambda: logical.Intersect(self._operator, theirs, name="intersect"), other)
 
     def intersect_all(self, other: "Table") -> "Table":
-        """The rows that both tables have, with the lesser number of copies (SQL's ``intersect all``)."""
+        """Return the rows of both tables, with the lesser number of copies (SQL's ``INTERSECT ALL``).
+
+        Args:
+            other: A table with the same columns.
+
+        Examples:
+            >>> flow = ps.Dataflow("intersect all")
+            >>> flow.output("out", flow.table("a", "x long").intersect_all(flow.table("b", "x long")))
+            >>> flow.run(a=[[{"x": 1}] * 3], b=[[{"x": 1}] * 2]).table("out").to_pylist()
+            [{'x': 1}, {'x': 1}]
+
+        """
         theirs = self._given("intersect_all", other)
         return self._table(lambda: logical.Intersect(self._operator, theirs, True, name="intersect"), other)
 
     # By key.
 
     def distinct(self, *keys: str, by: str | Iterable[str] = ()) -> "Table":
-        """Every row once; with keys one row for each key, the first in an order.
+        """Return each row once; with keys, one row for each key: the first in an order.
 
-        The order is said as in ``top``; what it leaves open is decided by all columns from left to right, as
-        it is without ``by``. So it is always the same row, whatever the order in which rows came.
+        Args:
+            *keys: The key columns. Default: all columns.
+            by (str | Iterable[str], default ()): The order, as in ``top``. Ties are broken by all columns
+                from left to right, so the result does not depend on the order of arrival.
+
+        Examples:
+            >>> flow = ps.Dataflow("distinct")
+            >>> sales = flow.table("sales", "city string, price long")
+            >>> flow.output("cheapest", sales.distinct("city", by="price"))
+            >>> rows = [{"city": "Rome", "price": 5}, {"city": "Rome", "price": 3}]
+            >>> flow.run(sales=[rows]).table("cheapest").to_pylist()
+            [{'city': 'Rome', 'price': 3}]
+
         """
         order = listed(f"'distinct' of {self}", self.schema, by, is_needed=False)
         if not keys and not order:
@@ -274,7 +514,20 @@ class Table(Recorded):
         return self._table(lambda: logical.DistinctOn(self._operator, keys, order, name="distinct"))
 
     def group_by(self, *keys: str) -> "RowGroups[Table]":
-        """The rows of each key, to aggregate: ``group_by("city").agg(people=ps.count())``."""
+        """Group the rows by key columns, to aggregate them with ``agg`` or ``count``.
+
+        Args:
+            *keys: The key columns. Without keys, all rows are one group.
+
+        Examples:
+            >>> flow = ps.Dataflow("group by")
+            >>> sales = flow.table("sales", "city string, price long")
+            >>> flow.output("totals", sales.group_by("city").agg(total=ps.sum("price")))
+            >>> rows = [{"city": "Rome", "price": 5}, {"city": "Rome", "price": 3}]
+            >>> flow.run(sales=[rows]).table("totals").to_pylist()
+            [{'city': 'Rome', 'total': 8}]
+
+        """
 
         def aggregated(wanted: dict[str, Aggregation], name: str) -> "Table":
             asked = checked_aggregates(f"agg of {self}", wanted)
@@ -285,25 +538,62 @@ class Table(Recorded):
         return RowGroups(aggregated)
 
     def agg(self, aggregates: Mapping[str, Aggregation] | None = None, /, **named: Aggregation) -> "Table":
-        """One row for the whole table, with aggregates of its rows: ``agg(people=ps.count())``.
+        """Aggregate the complete table into one row.
 
-        As in SQL it is there from epoch 0 on, and also where there are no rows or none any more. Then counts
-        are 0, collections empty and other aggregates null.
+        As in SQL, the row exists from epoch 0, even if the table is empty. Then counts are 0, collections are
+        empty and other aggregates are null.
+
+        Args:
+            aggregates: Aggregates by the names of their columns.
+            **named: The same as keywords.
+
+        Examples:
+            >>> flow = ps.Dataflow("agg")
+            >>> flow.output("most", flow.table("sales", "price long").agg(most=ps.max("price"), n=ps.count()))
+            >>> flow.run(sales=[[{"price": 5}, {"price": 3}]]).table("most").to_pylist()
+            [{'most': 5, 'n': 2}]
+
         """
         return self.group_by().agg(aggregates, **named)
 
     def count(self, *keys: str) -> "Table":
-        """How many rows there are of each key, or in all: ``group_by(...).count()``."""
+        """Count the rows of each key, or of the complete table; the column is ``count``.
+
+        Args:
+            *keys: The key columns.
+
+        Examples:
+            >>> flow = ps.Dataflow("count")
+            >>> flow.output("counts", flow.table("words", "word string").count("word"))
+            >>> flow.run(words=[[{"word": "so"}], [{"word": "so"}]]).table("counts").to_pylist()
+            [{'word': 'so', 'count': 2}]
+
+        """
         return self.group_by(*keys).count()
 
     def top(
         self, count: int, *keys: str, by: str | Iterable[str], ties: bool = False, rank: str | None = None
     ) -> "Table":
-        """The first rows of each key, or of the whole table: ``top(3, "shop", by="price desc")``.
+        """Return the first rows of each key, or of the complete table, in an order.
 
-        What ``by`` leaves open is decided by all columns from left to right. Null comes before all values, or
-        with ``desc`` after them, unless ``by="price desc nulls first"`` says otherwise. With ``ties`` all
-        rows that are as good as the last of them come, too. ``rank`` is a column for their places, from 1 on.
+        Ties in the order are broken by all columns from left to right.
+
+        Args:
+            count: The number of rows for each key.
+            *keys: The key columns.
+            by: The order: names of columns, with ``desc`` for descending order. Null sorts first, with
+                ``desc`` last; ``"price desc nulls first"`` sets it.
+            ties (bool, default False): Also return all rows that tie with the last one.
+            rank (str, default None): Name of a column for the place of a row, from 1.
+
+        Examples:
+            >>> flow = ps.Dataflow("top")
+            >>> sales = flow.table("sales", "city string, price long")
+            >>> flow.output("dearest", sales.top(1, "city", by="price desc"))
+            >>> rows = [{"city": "Rome", "price": 5}, {"city": "Rome", "price": 3}]
+            >>> flow.run(sales=[rows]).table("dearest").to_pylist()
+            [{'city': 'Rome', 'price': 5}]
+
         """
         order = listed(f"'top' of {self}", self.schema, by)
         return self._table(lambda: logical.TopK(self._operator, count, keys, order, ties, rank, name="top"))
@@ -319,17 +609,31 @@ class Table(Recorded):
         aggregates: Mapping[str, Aggregation] | Aggregation | None = None,
         **named: Aggregation,
     ) -> "Table":
-        """Each row with its session, from ``session_start`` to ``session_end``: rows of a key close in time.
+        """Add the session of each row (rows of a key close in time); with aggregates, one row per session.
 
-        A row that comes at most the ``gap`` after another one of its key, by their column ``at``, is in the
-        same session. The session ends the gap after its last row; as in Spark, a row at the end itself is
-        still in it. Sessions grow together and fall apart as rows come and go. A row whose ``at`` is null is
-        in none, and does not come. With ``while_open`` sessions leave the table, and are freed, when the
-        watermark has passed their end, as with ``retain_until``.
+        A row within ``gap`` after another row of its key is in the same session. A session ends ``gap`` after
+        its last row; as in Spark, a row exactly at the end belongs to it. Sessions merge and split as rows
+        are inserted and deleted. A row whose ``at`` is null is in no session and is dropped.
 
-        With aggregates each session is one row: its keys, where it begins and ends, and what they are.
+        Args:
+            *keys: The key columns.
+            at: A column of timestamps, dates or integers.
+            gap: The maximum distance between rows of a session: ``"5 minutes"``, a timedelta, or a number.
+            start (str, default "session_start"): Name of the column for the start.
+            end (str, default "session_end"): Name of the column for the end.
+            while_open (bool, default False): Delete a session from the table, and free it, when the watermark
+                has passed its end, as with ``retain_until``.
+            aggregates: Aggregates by the names of their columns.
+            **named: The same as keywords.
 
-            clicks.session_window("user", at="at", gap="5 minutes", clicks=ps.count())
+        Examples:
+            >>> flow = ps.Dataflow("sessions")
+            >>> clicks = flow.table("clicks", "user string, at long")
+            >>> flow.output("sessions", clicks.session_window("user", at="at", gap=5, clicks=ps.count()))
+            >>> rows = [{"user": "ann", "at": 1}, {"user": "ann", "at": 4}]
+            >>> flow.run(clicks=[rows]).table("sessions").to_pylist()
+            [{'user': 'ann', 'session_start': 1, 'session_end': 9, 'clicks': 2}]
+
         """
         said = session_options(
             f"session_window of {self}", start=start, end=end, aggregates=aggregates, named=named
@@ -356,11 +660,21 @@ class Table(Recorded):
     # Event time.
 
     def retain_until(self, when: str | Expression) -> "Table":
-        """The rows whose time has not been passed by event time: ``retain_until("window_end")``.
+        """Retain each row until the watermark has passed its time; then delete it and free its state.
 
-        A row leaves the table when the bound of ``with_watermark`` is not before its time any more, in the
-        next epoch that has event times; and everything that is made of the table forgets it. A row that says
-        null is not there.
+        The row is deleted in the next epoch that has event times. A row whose time is null is dropped.
+
+        Args:
+            when: A column or an expression: the time until which a row is retained.
+
+        Examples:
+            >>> flow = ps.Dataflow("retain")
+            >>> clicks = flow.stream_input("clicks", "at long").with_watermark("at", 2).to_table()
+            >>> flow.output("recent", clicks.retain_until(ps.col("at") + 5))
+            >>> results = flow.run(clicks=[[{"at": 1}], [{"at": 9}], [{"at": 10}]])
+            >>> results.table("recent").sort_by("at").to_pylist()
+            [{'at': 9}, {'at': 10}]
+
         """
         return self._table(
             lambda: streams.TemporalFilter(self._operator, timed(when), self._clock(), name="retain until"),
@@ -387,7 +701,28 @@ class Table(Recorded):
         within: Span | tuple[Span, Span],
         suffix: str = "_right",
     ) -> Stream:
-        """As ``stream.join_interval``, for tables to which rows are only added."""
+        """Match rows with equal keys that are close in event time, as ``stream.join_interval``.
+
+        Args:
+            other: An append-only table.
+            on: The key, as in ``join``.
+            at: The column of event time; a mapping if its name differs in the other table.
+            within: The maximum distance, ``"10 minutes"``; or a pair, how much earlier and how much later the
+                other row may be.
+            suffix (str, default "_right"): Suffix of right columns whose name is taken.
+
+        Returns:
+            A stream that has each pair once. Both tables must be append-only, and need a watermark.
+
+        Examples:
+            >>> flow = ps.Dataflow("join interval")
+            >>> sent = flow.stream_input("sent", "id long, at long").with_watermark("at", 2).to_table()
+            >>> paid = flow.stream_input("paid", "id long, at long").with_watermark("at", 2).to_table()
+            >>> flow.output("pairs", sent.join_interval(paid, "id", at="at", within=5))
+            >>> flow.run(sent=[[{"id": 1, "at": 1}]], paid=[[{"id": 1, "at": 4}]])["pairs"][0].to_pylist()
+            [{'id': 1, 'at': 1, 'at_right': 4}]
+
+        """
         theirs = self._given("join within", other)
         keys = self._keys("'join within'", other.schema, on, suffix)
         times = pair_of_times("'join within'", at)
@@ -399,15 +734,22 @@ class Table(Recorded):
         )
 
     def emit_on_close(self, when: str | Expression = "window_end") -> Stream:
-        """Each row once, as it is when event time has passed its time; nothing that happens to it later.
+        """Emit each row once, as it is when the watermark has passed its time; later changes are ignored.
 
-        A row comes in the first epoch after which the bound of ``with_watermark`` is not before the time that
-        it says. What is before this in the flow must let such rows go, with ``retain_until``, or it would
-        keep them for ever.
+        A row is emitted in the first epoch after which the watermark is at or after its time. The operators
+        upstream must free such rows, with ``retain_until``; otherwise their state grows without bound.
 
-            windows = bids.to_table().window("at", "10 minutes").retain_until("window_end")
-            highest = windows.group_by("window_start",
-            "window_end").agg(price=ps.max("price")).emit_on_close()
+        Args:
+            when (str | Expression, default "window_end"): A column or an expression: the time to wait for.
+
+        Examples:
+            >>> flow = ps.Dataflow("closed windows")
+            >>> bids = flow.stream_input("bids", "at long").with_watermark("at", 0).to_table()
+            >>> windows = bids.window("at", 5).retain_until("window_end")
+            >>> flow.output("counts", windows.count("window_start", "window_end").emit_on_close())
+            >>> flow.run(bids=[[{"at": 1}, {"at": 3}], [{"at": 5}]])["counts"].table().to_pylist()
+            [{'epoch': 1, 'window_start': 0, 'window_end': 5, 'count': 2}]
+
         """
         return self._stream(
             lambda: streams.EmitOnClose(self._operator, timed(when), self._clock(), name="emit on close"),
@@ -423,15 +765,28 @@ class Table(Recorded):
         max_rounds: int | None = None,
         name: str = "iterate",
     ) -> "Table":
-        """What comes of a body that is applied to its own result again and again, until nothing changes.
+        """Apply a body to its own result until nothing changes (a fixed point).
 
-        The body is given this table and the others, and makes a table like this one of them. In round 0 it is
-        given this table as it is, in each following round what it made in the one before; the others stay.
+        Round 0 starts with this table; each later round starts with the result of the round before it. The
+        other tables stay the same in all rounds.
 
-            reached = starts.iterate(
-                lambda x, starts, edges: x.join(edges, {"node": "src"}).select(node=ps.col("dst"))
-                .union(starts).distinct(),
-                starts, edges)
+        Args:
+            body: Takes this table and the others, inside the loop, and returns a table with the same columns.
+            *others: Tables that the body reads.
+            max_rounds (int, default None): A loop that needs more rounds raises FlowError.
+            name (str, default "iterate"): The name of the loop.
+
+        Examples:
+            >>> flow = ps.Dataflow("reach")
+            >>> starts, edges = flow.table("starts", "node long"), flow.table("edges", "src long, dst long")
+            >>> def body(reached, starts, edges):
+            ...     further = reached.join(edges, {"node": "src"}).select(node=ps.col("dst"))
+            ...     return further.union(starts).distinct()
+            >>> flow.output("reached", starts.iterate(body, starts, edges))
+            >>> pairs = [{"src": 1, "dst": 2}, {"src": 2, "dst": 3}]
+            >>> flow.run(starts=[[{"node": 1}]], edges=[pairs]).table("reached").sort_by("node").to_pylist()
+            [{'node': 1}, {'node': 2}, {'node': 3}]
+
         """
         with self.loop(name, max_rounds=max_rounds) as loop:
             start = loop.variable(self)
@@ -440,12 +795,29 @@ class Table(Recorded):
             return loop.leave(made)
 
     def loop(self, name: str = "loop", *, max_rounds: int | None = None) -> TableLoop:
-        """Open a loop of tables where this one stands: ``with table.loop("reach") as loop``.
+        """Open a loop of tables, as a context manager, in the scope of this table.
 
-        In the block ``loop.enter(table)`` brings tables in, ``loop.variable(start)`` is one that comes round
-        again, ``loop.feedback(variable, table)`` says what it is in the next round, and ``loop.leave(table)``
-        takes a result out. With ``max_rounds`` a loop that continues further is an error, which shows what
-        went round in the last two rounds.
+        In the block, ``loop.enter(table)`` brings a table in, ``loop.variable(start)`` is a table that is fed
+        back, ``loop.feedback(variable, table)`` sets its value in the next round, and ``loop.leave(table)``
+        returns the result after the last round.
+
+        Args:
+            name (str, default "loop"): The name of the loop.
+            max_rounds (int, default None): A loop that needs more rounds raises FlowError, which shows the
+                changes of the last two rounds.
+
+        Examples:
+            >>> flow = ps.Dataflow("reach")
+            >>> starts, edges = flow.table("starts", "node long"), flow.table("edges", "src long, dst long")
+            >>> with starts.loop("reach") as loop:
+            ...     reached = loop.variable(starts)
+            ...     further = reached.join(loop.enter(edges), {"node": "src"}).select(node=ps.col("dst"))
+            ...     loop.feedback(reached, further.union(loop.enter(starts)).distinct())
+            ...     flow.output("reached", loop.leave(reached))
+            >>> pairs = [{"src": 1, "dst": 2}, {"src": 2, "dst": 1}]
+            >>> flow.run(starts=[[{"node": 1}]], edges=[pairs]).table("reached").sort_by("node").to_pylist()
+            [{'node': 1}, {'node': 2}]
+
         """
         return TableLoop._of(
             *self._record.write(
@@ -456,14 +828,26 @@ class Table(Recorded):
         )
 
     def enter(self, loop: Loop | TableLoop) -> "Table":
-        """The same table inside a loop, the same in every round."""
+        """Bring the table into a loop, where it is the same in every round.
+
+        Args:
+            loop: An open loop.
+
+        Examples:
+            >>> flow = ps.Dataflow("enter")
+            >>> edges = flow.table("edges", "src long, dst long")
+            >>> with flow.table("starts", "node long").loop("reach") as loop:
+            ...     print(edges.enter(loop).loops)
+            ('reach',)
+
+        """
         if isinstance(loop, TableLoop):
             return loop.enter(self)
         return self._table(lambda: streams.EnterLoop(self._operator, loop._operator), loop)
 
     @property
     def loops(self) -> tuple[str, ...]:
-        """The names of the loops in which the table stands, outermost first."""
+        """The names of the loops that contain the table, outermost first."""
         loops: tuple[str, ...] = self._physical.loops
         return loops
 
@@ -471,11 +855,23 @@ class Table(Recorded):
 
     @property
     def is_append_only(self) -> bool:
-        """Whether rows are only added: no operation that it is made of can take one away."""
+        """Whether rows are only inserted: no upstream operator can delete one."""
         return bool(self._physical.only_appends)
 
     def to_stream(self) -> Stream:
-        """The rows as a stream, as they are added; for tables that only grow, and refused for others."""
+        """Return the inserted rows of an append-only table as a stream.
+
+        Raises:
+            FlowError: Rows of the table can be deleted.
+
+        Examples:
+            >>> flow = ps.Dataflow("to stream")
+            >>> visits = flow.table("visits", "page string")
+            >>> flow.output("visits", visits.filter(ps.col("page") != "b").to_stream())
+            >>> flow.run(visits=[[{"page": "a"}, {"page": "b"}]])["visits"][0].to_pylist()
+            [{'page': 'a'}]
+
+        """
         return self._stream(lambda: streams.AppendedRows(self._operator, name="to stream"))
 
     def _table(self, make: Callable[[], LogicalOperator], *others: Recorded) -> "Table":
@@ -586,33 +982,33 @@ def iterate(
     max_rounds: int | None = None,
     name: str = "iterate",
 ) -> dict[str, Table]:
-    """Tables that a body makes of each other again and again, until nothing changes.
+    """Iterate several tables that depend on each other until nothing changes (mutual recursion).
 
     Args:
-        starts: What each table is in round 0, by name: a table, or the columns of one without rows.
-        body: It is called once, with the tables of ``starts`` in their order and then the others, and returns
-            by name what each table is in the next round.
-        others: Tables that the body reads and that stay as they are.
-        max_rounds: A recursion that needs more rounds is an error. Default: no limit.
-        name: The name of the loop.
+        starts: The tables in round 0, by name: a table, or the schema of an empty one.
+        body: Called once, with the tables of ``starts`` in their order and then the others; it returns, by
+            name, each table of the next round.
+        *others: Tables that the body reads and that stay the same.
+        max_rounds (int, default None): A recursion that needs more rounds raises FlowError.
+        name (str, default "iterate"): The name of the loop.
 
     Returns:
         The tables after the last round, by name.
 
-    Who may read a document, by groups that contain users and groups, and by folders that contain documents:
+    Examples:
+        Nodes at an even and at an odd distance from a start:
 
-        found = ps.iterate(
-            {"members": "grp string, user string", "viewers": "item string, user string"},
-            lambda members, viewers, direct, nested, grants, parents: {
-                "members": direct.union(
-                    nested.join(members, {"sub": "grp"}).select("grp", "user")
-                ).distinct(),
-                "viewers": grants.join(members, "grp").select("item", "user").union(
-                    parents.join(viewers, {"folder": "item"}).select("item", "user")
-                ).distinct(),
-            },
-            direct, nested, grants, parents,
-        )
+        >>> flow = ps.Dataflow("parity")
+        >>> starts, edges = flow.table("starts", "node long"), flow.table("edges", "src long, dst long")
+        >>> def body(even, odd, starts, edges):
+        ...     def step(nodes):
+        ...         return nodes.join(edges, {"node": "src"}).select(node=ps.col("dst"))
+        ...     return {"even": step(odd).union(starts).distinct(), "odd": step(even).distinct()}
+        >>> found = ps.iterate({"even": starts, "odd": "node long"}, body, starts, edges)
+        >>> flow.output("odd", found["odd"])
+        >>> pairs = [{"src": 1, "dst": 2}, {"src": 2, "dst": 3}, {"src": 3, "dst": 4}]
+        >>> flow.run(starts=[[{"node": 1}]], edges=[pairs]).table("odd").sort_by("node").to_pylist()
+        [{'node': 2}, {'node': 4}]
 
     """
     who = f"'{name}'"
@@ -624,7 +1020,7 @@ def iterate(
     anchor = next((each for each in (*starts.values(), *others) if isinstance(each, Table)), None)
     if anchor is None:
         raise FlowError(
-            f"{who} begins without rows and reads no table. Give it a table to start with, or to read."
+            f"{who} starts without rows and reads no table. Give it a table to start with, or to read."
         )
     with anchor.loop(name, max_rounds=max_rounds) as loop:
         variables = {each: loop.variable(start, each) for each, start in starts.items()}
@@ -646,6 +1042,6 @@ def _check_made(who: str, variables: Mapping[str, Table], made: object) -> None:
         )
     if set(made) != set(variables):
         raise FlowError(
-            f"{who}: the body returned tables for {sorted(map(str, made))}, and the tables of the recursion "
-            f"are {sorted(variables)}. Return one for each."
+            f"{who}: the body returned tables for {sorted(map(str, made))}, expected {sorted(variables)}. "
+            "Return one for each."
         )

@@ -25,7 +25,7 @@ def given_columns(
             )
         for name, value in mapping.items():
             if name in columns:
-                raise FlowError(f"{who} was given the column '{name}' twice. Remove one of them.")
+                raise FlowError(f"{who} got the column '{name}' twice. Remove one of them.")
             columns[name] = value
     return columns
 

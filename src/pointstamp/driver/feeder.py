@@ -47,7 +47,7 @@ _log = logging.getLogger("pointstamp.run")
 
 
 class RunInput(Protocol):
-    """One input of a run, for all its workers."""
+    """The handle of an input of a run that is fed by hand; ``run.input(name)`` returns it."""
 
     name: str
 
@@ -58,19 +58,55 @@ class RunInput(Protocol):
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing can be sent any more."""
+        """Whether the input is closed."""
         ...
 
     def send(self, data: Any, /, *, late: bool = False) -> int:  # noqa: ANN401 - anything that holds rows
-        """Send rows at the current time, and late rows separately; return their bytes."""
+        """Send rows at the current time; return their size in bytes.
+
+        Args:
+            data: Rows: an Arrow batch or table, a pandas or polars frame, or a list of dictionaries.
+            late (bool, default False): The rows are late: send them to the output of late rows.
+
+        Examples:
+            >>> flow = ps.Dataflow("words")
+            >>> flow.output("words", flow.stream_input("words", "word string"))
+            >>> with flow.open() as run:
+            ...     print(run.input("words").send([{"word": "so"}]) > 0)
+            True
+
+        """
         ...
 
     def advance_to(self, time: Any, /) -> None:  # noqa: ANN401 - a root time
-        """Promise that nothing will be sent before this time any more."""
+        """Advance to a time: promise that no rows will be sent before it.
+
+        Args:
+            time: A root time, such as an epoch.
+
+        Examples:
+            >>> flow = ps.Dataflow("words")
+            >>> flow.output("words", flow.stream_input("words", "word string"))
+            >>> with flow.open() as run:
+            ...     run.input("words").advance_to(3)
+            ...     print(run.input("words").time)
+            3
+
+        """
         ...
 
     def close(self) -> None:
-        """Promise that nothing will be sent any more."""
+        """Close the input: promise that no more rows will be sent.
+
+        Examples:
+            >>> flow = ps.Dataflow("words")
+            >>> flow.output("words", flow.stream_input("words", "word string"))
+            >>> with flow.open() as run:
+            ...     run.input("words").close()
+            ...     print(run.input("words").is_closed)
+            True
+
+        """
         ...
 
 

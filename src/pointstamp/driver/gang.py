@@ -216,11 +216,11 @@ class ProcessGang:
         except (EOFError, OSError):
             self._processes[worker].join(_GRACE_SECONDS)
             self._check_alive()
-            raise TransportError(f"{self.name(worker)} closed its pipe before it met the others.") from None
+            raise TransportError(f"{self.name(worker)} closed its pipe before the rendezvous.") from None
 
     def _check_alive(self) -> None:
         for death in self.deaths():
-            raise TransportError(f"{death.words} before it met the others.")
+            raise TransportError(f"{death.words} before the rendezvous.")
 
 
 def _listener(transport: str, folder: Path) -> Callable[[int], str]:
@@ -312,8 +312,8 @@ class ForkedProcess:
         except (EOFError, OSError):
             what = "has ended"
         raise TransportError(
-            f"the process that forks workers {what}. Read its standard error, and check that the machine "
-            "has memory and processes left."
+            f"the process that forks workers {what}. Check its standard error, and that the machine has "
+            "free memory and processes."
         )
 
 

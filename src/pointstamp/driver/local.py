@@ -57,16 +57,16 @@ class LocalInput:
 
     @property
     def time(self) -> Any:  # noqa: ANN401 - the root time
-        """The time at which batches are sent now."""
+        """The time at which rows are sent now."""
         return self._handles[0].time
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing can be sent any more."""
+        """Whether the input is closed."""
         return self._handles[0].is_closed
 
     def send(self, data: Any, *, late: bool = False) -> int:  # noqa: ANN401 - anything that holds rows
-        """Send rows at the current time; return how many bytes they have."""
+        """Send rows at the current time; return their size in bytes."""
         sent = 0
         who = f"input '{self.name}'"
         batches = (
@@ -81,18 +81,31 @@ class LocalInput:
         return sent
 
     def advance_to(self, time: Any) -> None:  # noqa: ANN401 - a root time
-        """Promise that nothing will be sent before this time any more."""
+        """Advance to a time: promise that no rows will be sent before it."""
         for handle in self._handles:
             handle.advance_to(time)
 
     def close(self) -> None:
-        """Promise that nothing will be sent any more."""
+        """Close the input: promise that no more rows will be sent."""
         for handle in self._handles:
             handle.close()
 
 
 class LocalRun:
-    """A flow that runs in this process; as a context manager it closes itself."""
+    """A flow that runs in this process and is fed by hand; as a context manager it closes itself.
+
+    Examples:
+        >>> flow = ps.Dataflow("words")
+        >>> flow.output("counts", flow.stream_input("words", "word string").count("word"))
+        >>> with flow.open(on_result=lambda output, time, table: print(time, table.to_pylist())) as run:
+        ...     size = run.input("words").send([{"word": "so"}])
+        ...     run.input("words").advance_to(1)
+        ...     run.settle()
+        ...     print(run.frontier("counts"))
+        0 [{'word': 'so', 'count': 1}]
+        [(1,)]
+
+    """
 
     def __init__(
         self,
@@ -131,13 +144,38 @@ class LocalRun:
         self.settle()
 
     def input(self, name: str) -> RunInput:
-        """The handle of an input."""
+        """Return the handle of an input.
+
+        Args:
+            name: The name of the input.
+
+        Examples:
+            >>> flow = ps.Dataflow("words")
+            >>> flow.output("words", flow.stream_input("words", "word string"))
+            >>> with flow.open() as run:
+            ...     run.input("words").advance_to(3)
+            ...     print(run.input("words").time)
+            3
+
+        """
         if name not in self.inputs:
             self._workers[0].input(str(name))  # raises, and says which there are
         return self.inputs[name]
 
     def step(self) -> bool:
-        """Let every worker do one thing; where none has anything to do, hand over results and say False."""
+        """Let each worker do one step; return False, after delivering results, if no worker had one.
+
+        Examples:
+            >>> flow = ps.Dataflow("words")
+            >>> flow.output("words", flow.stream_input("words", "word string"))
+            >>> with flow.open() as run:
+            ...     run.input("words").close()
+            ...     while run.step():
+            ...         pass
+            ...     print(run.is_complete)
+            True
+
+        """
         stepped = False
         for worker in self._workers:
             if worker.step():
@@ -148,12 +186,38 @@ class LocalRun:
         return False
 
     def settle(self) -> None:
-        """Step until nothing is left to do; then every result that can be finished is handed over."""
+        """Step until no worker has anything to do, and deliver every result that is complete.
+
+        Examples:
+            >>> flow = ps.Dataflow("words")
+            >>> flow.output("words", flow.stream_input("words", "word string"))
+            >>> with flow.open() as run:
+            ...     run.input("words").close()
+            ...     run.settle()
+            ...     print(run.is_complete)
+            True
+
+        """
         while self.step():
             pass
 
     def step_until(self, is_done: Callable[[], bool]) -> None:
-        """Step until a condition holds; an error where nothing is left to do before that."""
+        """Step until a condition holds.
+
+        Args:
+            is_done: Returns whether the condition holds.
+
+        Raises:
+            FlowError: No worker has anything left to do, and the condition does not hold.
+
+        Examples:
+            >>> flow = ps.Dataflow("words")
+            >>> flow.output("words", flow.stream_input("words", "word string"))
+            >>> with flow.open() as run:
+            ...     run.input("words").advance_to(1)
+            ...     run.step_until(lambda: run.is_done("words", 0))
+
+        """
         while not is_done():
             if not self.step() and not is_done():
                 raise FlowError(
@@ -162,7 +226,22 @@ class LocalRun:
                 )
 
     def is_done(self, place: Probe | str, time: Any) -> bool:  # noqa: ANN401 - a root time
-        """Whether nothing at this time or before it can pass any more: a probe, or an output by name."""
+        """Return whether no more rows at this time or earlier can pass a place.
+
+        Args:
+            place: A probe, or the name of an output.
+            time: A root time, such as an epoch.
+
+        Examples:
+            >>> flow = ps.Dataflow("words")
+            >>> flow.output("words", flow.stream_input("words", "word string"))
+            >>> with flow.open() as run:
+            ...     run.input("words").advance_to(1)
+            ...     run.settle()
+            ...     print(run.is_done("words", 0), run.is_done("words", 1))
+            True False
+
+        """
         location = self._places.get(place)
         if location is None:
             location = self._place(place)
@@ -172,7 +251,21 @@ class LocalRun:
         return True
 
     def is_time_done(self, time: Any) -> bool:  # noqa: ANN401 - a root time
-        """Whether nothing at this time or before it can reach any output any more, or is anywhere at all."""
+        """Return whether no more rows at this time or earlier can reach any output.
+
+        Without outputs: whether no such rows can exist.
+
+        Args:
+            time: A root time, such as an epoch.
+
+        Examples:
+            >>> flow = ps.Dataflow("words")
+            >>> flow.output("words", flow.stream_input("words", "word string"))
+            >>> with flow.open() as run:
+            ...     print(run.is_time_done(0))
+            False
+
+        """
         if self._outputs:
             return all(self.is_done(name, time) for name in self._outputs)
         less_equal = self.plan.root.less_equal
@@ -184,7 +277,16 @@ class LocalRun:
         )
 
     def describe_standstill(self) -> str:
-        """Return what the flow waits for, as text: the operators that hold outputs back."""
+        """Return, as text, the operators that hold outputs back.
+
+        Examples:
+            >>> flow = ps.Dataflow("words")
+            >>> flow.output("words", flow.stream_input("words", "word string"))
+            >>> with flow.open() as run:
+            ...     print("input 'words' may still send at epoch 0" in run.describe_standstill())
+            False
+
+        """
         held = [str(holder) for name in self._outputs for holder in self.why(name)]
         return (
             f"flow '{self.plan.name}' has read its inputs and has nothing left to do, but is not complete: "
@@ -193,24 +295,56 @@ class LocalRun:
         )
 
     def frontier(self, place: Probe | str) -> list[Time]:
-        """Return the frontier in the first worker's view; empty means complete."""
+        """Return the frontier of a place, as the first worker knows it; empty if it is complete.
+
+        Args:
+            place: A probe, or the name of an output.
+
+        Examples:
+            >>> flow = ps.Dataflow("words")
+            >>> flow.output("words", flow.stream_input("words", "word string"))
+            >>> with flow.open() as run:
+            ...     print(run.frontier("words"))
+            [(0,)]
+
+        """
         return list(self._workers[0].view.tracker.frontier(self._graph.location(self._port(place))))
 
     def tracker(self) -> Tracker:
-        """The progress of the flow as the first worker knows it; not to be changed."""
+        """Return the progress of the flow as the first worker knows it. Do not change it."""
         return self._workers[0].view.tracker
 
     def why(self, place: Probe | str) -> list[Holder]:
-        """Return what holds a frontier back."""
+        """Return the holders of a frontier: inputs, capabilities and messages that hold it back.
+
+        Args:
+            place: A probe, or the name of an output.
+
+        Examples:
+            >>> flow = ps.Dataflow("words")
+            >>> flow.output("words", flow.stream_input("words", "word string"))
+            >>> with flow.open() as run:
+            ...     (holder,) = run.why("words")
+            ...     print(str(holder)[:50])
+            time (0,) is outstanding at output 0 of 'words' an
+
+        """
         return holders(self._workers[0].view.tracker, self._port(place))
 
     @property
     def is_complete(self) -> bool:
-        """Whether everything is done and nothing can come any more."""
+        """Whether all inputs are closed and all rows are processed."""
         return all(worker.is_complete for worker in self._workers)
 
     def close(self) -> None:
-        """End the run, wherever it is."""
+        """End the run at any point.
+
+        Examples:
+            >>> flow = ps.Dataflow("words")
+            >>> flow.output("words", flow.stream_input("words", "word string"))
+            >>> flow.open().close()
+
+        """
         for worker in self._workers:
             worker.close()
 

@@ -239,7 +239,7 @@ class ProcessRun:
     def order(self, worker: int, order: Order, bodies: Sequence[pa.Buffer] = ()) -> None:
         """Send an order to one worker."""
         if self._is_closed:
-            raise FlowError(f"flow '{self.plan.name}' was closed, and can no longer be fed or asked.")
+            raise FlowError(f"flow '{self.plan.name}' is closed and accepts no more calls. Open it again.")
         self._quiet.disturb()
         self._orders_since_step = True
         self._post(worker, order, bodies)
@@ -253,7 +253,7 @@ class ProcessRun:
 
     def _guarded(self, patience_seconds: float) -> bool:
         if self._is_closed:
-            raise FlowError(f"flow '{self.plan.name}' was closed, and can no longer be driven.")
+            raise FlowError(f"flow '{self.plan.name}' is closed and accepts no more calls. Open it again.")
         try:
             return self._step(patience_seconds)
         except BaseException:
@@ -420,8 +420,8 @@ class ProcessRun:
         if flaw is None and (death is not None or not known):
             ended = death or next(iter(self._gang.deaths()))
             flaw = TransportError(
-                f"{ended.words} while flow '{self.plan.name}' was running; all its workers have been ended. "
-                "Run it again, from its last snapshot where it has one."
+                f"{ended.words} while flow '{self.plan.name}' was running; all its workers were stopped. "
+                "Run it again; with a checkpoint it resumes from the last snapshot."
             )
         self.close()
         raise flaw or known[0]

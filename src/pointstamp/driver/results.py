@@ -10,7 +10,16 @@ from pointstamp.errors import FlowError
 
 
 class OutputTables(Mapping[Any, pa.Table]):
-    """One output: a table for each time, in the order of completion; ``table()`` puts them together."""
+    """One output of a run: a table for each time, in the order of completion.
+
+    Examples:
+        >>> flow = ps.Dataflow("words")
+        >>> flow.output("words", flow.stream_input("words", "word string"))
+        >>> output = flow.run([[{"word": "so"}], [{"word": "it"}]])["words"]
+        >>> list(output), output[1].to_pylist()
+        ([0, 1], [{'word': 'it'}])
+
+    """
 
     def __init__(self, name: str, schema: pa.Schema) -> None:
         self.name = name
@@ -18,7 +27,15 @@ class OutputTables(Mapping[Any, pa.Table]):
         self._tables: dict[Any, pa.Table] = {}
 
     def add(self, time: Any, table: pa.Table) -> None:  # noqa: ANN401 - a root time
-        """Keep the finished rows of one time."""
+        """Add the complete table of one time; a run calls this.
+
+        Examples:
+            >>> output = ps.OutputTables("words", pa.schema({"word": pa.string()}))
+            >>> output.add(0, pa.table({"word": ["so"]}))
+            >>> output[0].num_rows
+            1
+
+        """
         self._tables[time] = table
 
     def __getitem__(self, time: Any) -> pa.Table:  # noqa: ANN401 - a root time
@@ -33,7 +50,18 @@ class OutputTables(Mapping[Any, pa.Table]):
         return len(self._tables)
 
     def table(self, time_column: str = "epoch") -> pa.Table:
-        """All rows, with the time of each in a first column."""
+        """Return the rows of all times in one table, with the time in the first column.
+
+        Args:
+            time_column (str, default "epoch"): Name of the column for the time.
+
+        Examples:
+            >>> flow = ps.Dataflow("words")
+            >>> flow.output("words", flow.stream_input("words", "word string"))
+            >>> flow.run([[{"word": "so"}], [{"word": "it"}]])["words"].table().to_pylist()
+            [{'epoch': 0, 'word': 'so'}, {'epoch': 1, 'word': 'it'}]
+
+        """
         if time_column in self.schema.names:
             raise FlowError(
                 f"output '{self.name}' already has a column '{time_column}'. Give another name for the "
@@ -54,7 +82,15 @@ class OutputTables(Mapping[Any, pa.Table]):
 
 
 class Results(Mapping[str, OutputTables]):
-    """Every output of a finished run, by name."""
+    """All outputs of a finished run, by name; each is an ``OutputTables``.
+
+    Examples:
+        >>> flow = ps.Dataflow("words")
+        >>> flow.output("words", flow.stream_input("words", "word string"))
+        >>> flow.run([[{"word": "so"}], [{"word": "it"}]])
+        Results(OutputTables('words', 2 times, 2 rows))
+
+    """
 
     def __init__(self, schemas: Mapping[str, pa.Schema]) -> None:
         self._outputs = {name: OutputTables(name, schema) for name, schema in schemas.items()}
@@ -72,7 +108,20 @@ class Results(Mapping[str, OutputTables]):
         return len(self._outputs)
 
     def table(self, name: str, *, as_of: int | None = None) -> pa.Table:
-        """The rows of an output that is a table: as they are at the end, or were after an epoch."""
+        """Return the accumulated rows of an output that is a table, at the end or after an epoch.
+
+        Args:
+            name: The name of the output.
+            as_of (int, default None): The epoch. Default: the last one.
+
+        Examples:
+            >>> flow = ps.Dataflow("words")
+            >>> flow.output("counts", flow.table("words", "word string").count("word"))
+            >>> results = flow.run([[{"word": "so"}], [{"word": "so"}]])
+            >>> results.table("counts").to_pylist(), results.table("counts", as_of=0).to_pylist()
+            ([{'word': 'so', 'count': 2}], [{'word': 'so', 'count': 1}])
+
+        """
         output = self[name]
         who = f"output '{name}'"
         rows_of_table(output.schema, who)

@@ -154,14 +154,14 @@ def given_inputs(
         names = list(plan.named(NodeKind.INPUT))
         if len(names) != 1:
             raise FlowError(
-                f"flow '{plan.name}' has {len(names)} inputs, and {verb.__name__}() was given a "
+                f"flow '{plan.name}' has {len(names)} inputs, but {verb.__name__}() got a "
                 f"{type(inputs).__name__} without a name. Give a mapping: {verb.__name__}({{'name': ...}})."
             )
         given = {names[0]: given}
     if twice := [name for name in streams if name in given]:
         raise FlowError(
             f"flow '{plan.name}': {verb.__name__}() got the input '{twice[0]}' twice, in the mapping and "
-            "as a keyword. Leave one of them out."
+            "as a keyword. Remove one of them."
         )
     data = {**given, **streams}
     parameters = inspect.signature(verb).parameters.values()

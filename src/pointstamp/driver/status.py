@@ -47,7 +47,7 @@ class RowCounts:
 
 @dataclass(frozen=True, slots=True)
 class InputStatus:
-    """One input: the rows sent, the times it may still send at (none where it is closed), and late rows."""
+    """The status of an input: the rows sent, the frontier (empty if it is closed), and the late rows."""
 
     name: str
     rows: int
@@ -57,11 +57,11 @@ class InputStatus:
 
 @dataclass(frozen=True, slots=True)
 class OutputStatus:
-    """One output: rows of finished times, what may still come, and what holds that back, as text.
+    """The status of an output: rows of complete times, the frontier, and its holders as text.
 
-    ``epochs_complete`` is None where the output is complete, or the flow has times of its own. Of what holds
-    it back the farthest upstream comes first, because the rest often waits for that; how many are not named
-    is ``held_by_more``.
+    ``epochs_complete`` is None if the output is complete, or the flow has custom times. The holders that are
+    farthest upstream are first, because the others often wait for them; ``held_by_more`` is the number of
+    holders that are not listed.
     """
 
     name: str
@@ -88,9 +88,9 @@ class LoopStatus:
 
 @dataclass(frozen=True, slots=True)
 class KeptStatus:
-    """A state of an operator on all workers together, and its size: ``join: left``.
+    """The state of an operator on all workers, and its size: ``join: left``.
 
-    ``spilled_bytes`` are those of ``size_bytes`` that lie in files, because memory is limited.
+    ``spilled_bytes`` is the part of ``size_bytes`` that is in files, because memory is limited.
     """
 
     name: str
@@ -101,7 +101,7 @@ class KeptStatus:
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """A run at one moment."""
+    """The status of a run at one moment."""
 
     flow: str
     inputs: tuple[InputStatus, ...]

@@ -68,8 +68,8 @@ def _moved(what: str, one: pa.DataType, other: pa.DataType, is_difference: bool)
         duration = pa.duration("us")
     if not types.is_duration(duration) or (is_difference and not is_time(one)):
         raise SchemaError(
-            f"{what} needs a time and a duration, for example ps.functions.duration('1 hour'), and was given "
-            f"{one} and {other}. For days of a date use ps.functions.date_add."
+            f"{what} needs a time and a duration, for example ps.functions.duration('1 hour'), got {one} "
+            f"and {other}. For days of a date use ps.functions.date_add."
         )
     moved = INSTANT if types.is_date(time) else pa.timestamp("us", time.tz)
     order = (moved, pa.duration("us")) if is_time(one) else (pa.duration("us"), moved)
@@ -262,7 +262,7 @@ def _checked_divisor(one: Datum, other: Datum, words: str = "division by zero") 
     if not pc.any(_array(is_zero)).as_py():
         return other
     if pc.any(_array(pc.and_(pc.fill_null(is_zero, False), pc.is_valid(one)))).as_py():
-        raise ZeroDivisionError(f"{words}; use ps.functions.try_divide or try_mod for null in its place")
+        raise ZeroDivisionError(f"{words}; use ps.functions.try_divide or try_mod to return null instead")
     return _nonzero(other)
 
 

@@ -60,7 +60,7 @@ def cast_nested(datum: Datum, to: pa.DataType, cast: Kernel) -> Datum:
     if types.is_map(found) and types.is_map(to):
         keys = cast(array.keys, to.key_type)
         if keys.null_count:
-            raise pa.ArrowInvalid("a map cannot have null as a key")
+            raise pa.ArrowInvalid("a map key cannot be null")
         return pa.MapArray.from_arrays(array.offsets, keys, cast(array.items, to.item_type), to, mask=mask)
     if types.is_struct(found) and types.is_struct(to) and found.num_fields == to.num_fields:
         # A field of a struct that is null may have a value, which nothing asks for.
@@ -69,7 +69,7 @@ def cast_nested(datum: Datum, to: pa.DataType, cast: Kernel) -> Datum:
             for part, field in zip(array.flatten(), to, strict=True)
         ]
         return pa.StructArray.from_arrays(parts, fields=list(to), mask=mask)
-    raise pa.ArrowNotImplementedError(f"{found} cannot become {to}")
+    raise pa.ArrowNotImplementedError(f"{found} cannot be cast to {to}")
 
 
 def nested_texts(datum: Datum) -> Datum:
@@ -82,7 +82,7 @@ def nested_texts(datum: Datum) -> Datum:
 
     def texts(part: pa.Array) -> list[str]:
         if types.is_binary(part.type):
-            raise pa.ArrowNotImplementedError("bytes inside of a list, a map or a struct have no text")
+            raise pa.ArrowNotImplementedError("bytes in a list, a map or a struct cannot be cast to text")
         printed = cast_datum(part, pa.string())
         return ["null" if each is None else each for each in printed.to_pylist()]
 

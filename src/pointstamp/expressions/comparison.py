@@ -33,7 +33,7 @@ def _ordered(what: str, found: Sequence[pa.DataType], options: Mapping[str, Any]
     signature = _pair(what, found, options)
     met = signature.takes[0]
     if types.is_map(met):
-        raise SchemaError(f"{what} needs values that have an order, and was given {met}.")
+        raise SchemaError(f"{what} needs values of an ordered type, got {met}.")
     return signature
 
 

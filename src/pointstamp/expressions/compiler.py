@@ -129,7 +129,7 @@ def compile_condition(expression: Expression, schema: pa.Schema, who: str) -> Co
     """An expression that must be a boolean."""
     compiled = compile_expression(expression, schema, who)
     if not types.is_boolean(compiled.type):
-        raise SchemaError(f"{who} needs a condition, and {expression} is {compiled.type}.")
+        raise SchemaError(f"{who} needs a boolean condition, but {expression} is {compiled.type}.")
     return compiled
 
 
@@ -175,9 +175,7 @@ class _Compiler:
             case Choice():
                 return self._case(expression)
             case _:
-                raise FlowError(
-                    f"{self._who} needs an expression, and was given {type(expression).__name__}."
-                )
+                raise FlowError(f"{self._who} needs an expression, got {type(expression).__name__}.")
 
     def _in_branch(self, expression: Expression) -> _Part:
         self._branches += 1
@@ -204,7 +202,7 @@ class _Compiler:
                 data_type = pa.duration("us")
             return pa.scalar(value, data_type)
         except (pa.ArrowException, TypeError, OverflowError) as error:
-            raise SchemaError(f"{self._who}: {value!r} is not a value of a column: {error}") from error
+            raise SchemaError(f"{self._who}: {value!r} cannot be a constant: {error}") from error
 
     def _type(self, given: str | pa.DataType, expression: Expression) -> pa.DataType:
         if isinstance(given, pa.DataType):
@@ -327,7 +325,7 @@ class _Compiler:
         ]
         for part, (condition, _) in zip(conditions, case.branches, strict=True):
             if not types.is_boolean(part.type) and not types.is_null(part.type):
-                raise SchemaError(f"{what}: the condition {condition} is {part.type} and not boolean.")
+                raise SchemaError(f"{what}: the condition must be boolean, but {condition} is {part.type}.")
         values = [self._in_branch(value) for _, value in case.branches]
         default = self._in_branch(case.default) if case.default is not None else None
         met = common_of_all([part.type for part in (*values, *([default] if default else []))], what)
@@ -429,4 +427,4 @@ def _check_cast(found: pa.DataType, to: pa.DataType, what: str) -> None:
     try:
         cast_datum(pa.array([], found), to)
     except (pa.ArrowException, TypeError) as error:
-        raise SchemaError(f"{what}: {found} cannot become {to}.") from error
+        raise SchemaError(f"{what}: {found} cannot be cast to {to}.") from error

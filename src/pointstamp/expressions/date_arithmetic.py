@@ -37,7 +37,7 @@ def _length_of_month(year: int, month: int) -> int:
 
 def _date(year: int, month: int, day: int) -> int:
     if not 1 <= month <= 12 or not 1 <= day <= _length_of_month(year, month):
-        raise pa.ArrowInvalid(f"there is no date with the year {year}, the month {month} and the day {day}")
+        raise pa.ArrowInvalid(f"year {year}, month {month} and day {day} are not a date")
     return days_of(year, month, day)
 
 
@@ -100,9 +100,9 @@ def _clock(year: int, month: int, day: int, hour: int, minute: int, seconds: Dec
     """The microseconds since 1970 of what a clock shows; 60 seconds are the next minute."""
     micros = int(seconds.scaleb(6))
     if not -(2**31) < year < 2**31 or not 0 <= hour <= 23 or not 0 <= minute <= 59:
-        raise pa.ArrowInvalid(f"there is no time with the hour {hour} and the minute {minute}")
+        raise pa.ArrowInvalid(f"hour {hour} and minute {minute} are not a time")
     if not 0 <= micros <= 60 * _SECOND or (micros // _SECOND == 60 and micros % _SECOND):
-        raise pa.ArrowInvalid(f"there is no time with {seconds} seconds")
+        raise pa.ArrowInvalid(f"{seconds} seconds are not valid in a time")
     return _date(year, month, day) * _MICROS_OF_DAY + (hour * 3600 + minute * 60) * _SECOND + micros
 
 
@@ -139,7 +139,7 @@ def _difference_rule(what: str, found: Sequence[pa.DataType], options: Mapping[s
     """How many whole units lie between what clocks show at two times."""
     unit = options["unit"].upper()
     if unit not in _UNITS and unit not in _MONTH_UNITS:
-        raise SchemaError(f"{what}: the unit {unit!r} is not known.")
+        raise SchemaError(f"{what}: unknown unit {unit!r}.")
 
     def between(start: int, end: int) -> int:
         if unit in _UNITS:

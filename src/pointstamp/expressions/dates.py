@@ -73,8 +73,8 @@ def parse_duration(given: str | timedelta, what: str = "a duration") -> timedelt
         position = match.end()
     if not position or given[position:].strip():
         raise FlowError(
-            f"{what} must be a timedelta or text such as '10 minutes', '1 hour 30 seconds' or '500 ms', and "
-            f"was given as {given!r}."
+            f"{what} must be a timedelta or text such as '10 minutes', '1 hour 30 seconds' or '500 ms', "
+            f"got {given!r}."
         )
     return total
 
@@ -258,7 +258,7 @@ def _from_decimal_seconds(datum: Datum) -> Datum:
     def micros(seconds: Decimal) -> int:
         found = WIDE.multiply(seconds, Decimal(1_000_000))
         if found != found.to_integral_value():
-            raise pa.ArrowInvalid(f"{seconds} seconds are not a whole number of microseconds")
+            raise pa.ArrowInvalid(f"{seconds} seconds are not an integer number of microseconds")
         return int(found)
 
     return pa.array([None if each is None else micros(each) for each in datum.to_pylist()], LONG).cast(

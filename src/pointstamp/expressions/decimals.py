@@ -55,7 +55,7 @@ def decimals_by_row(
         )
         return pa.array(map(made, *columns), gives)
     except InvalidOperation as error:
-        raise pa.ArrowInvalid(f"a decimal is too large for {gives}") from error
+        raise pa.ArrowInvalid(f"a decimal does not fit {gives}") from error
 
 
 def floats_of(decimals: Datum, to: pa.DataType) -> Datum:

@@ -157,7 +157,7 @@ def _hasher(given: pa.DataType, of_int: _Hash, of_long: _Hash, of_bytes: _Hash) 
         parts = [_hasher(field.type, of_int, of_long, of_bytes) for field in given]
         names = [field.name for field in given]
         return lambda value, seed: _folded(parts, [value[name] for name in names], seed)
-    raise SchemaError(f"values of the type {given} have no hash")
+    raise SchemaError(f"values of type {given} have no hash")
 
 
 def _folded(hashers: Sequence[_Hash], values: Sequence[Any], seed: int) -> int:
@@ -271,7 +271,7 @@ def _encode(text: str, charset: str, *_: Any) -> bytes:  # noqa: ANN401 - flags 
             return b"\xfe\xff" + text.encode("utf-16-be") if text else b""
         return text.encode(name)
     except UnicodeEncodeError as error:
-        raise pa.ArrowInvalid(f"{text!r} has letters that {charset} does not have") from error
+        raise pa.ArrowInvalid(f"{text!r} has characters that {charset} cannot encode") from error
 
 
 def _decode(value: bytes, charset: str, *_: Any) -> str:  # noqa: ANN401 - flags of older versions
@@ -310,7 +310,7 @@ def _url_decode(text: str, fails: bool) -> str | None:
 
 def _hmac(key: bytes, message: bytes, name: str) -> bytes:
     if not key:
-        raise pa.ArrowInvalid("hmac needs a key that is not empty")
+        raise pa.ArrowInvalid("hmac needs a key, got an empty one")
     known = {
         "SHA-1": "sha1",
         "SHA-224": "sha224",

@@ -73,14 +73,14 @@ def _maps(
 def _of_element(what: str, found: _Types, place: int, count: int) -> _Types:
     del place
     if not types.is_list(found[0]):
-        raise SchemaError(f"{what} needs a list, and was given {found[0]}.")
+        raise SchemaError(f"{what} needs a list, got {found[0]}.")
     return [found[0].value_type, _INT][:count]
 
 
 def _of_entry(what: str, found: _Types, place: int, count: int) -> _Types:
     del place, count
     if not types.is_map(found[0]):
-        raise SchemaError(f"{what} needs a map, and was given {found[0]}.")
+        raise SchemaError(f"{what} needs a map, got {found[0]}.")
     return [found[0].key_type, found[0].item_type]
 
 
@@ -129,7 +129,7 @@ def _quantified(*, decides: bool) -> Any:  # noqa: ANN401 - a kernel
 def _accumulators(what: str, found: _Types, place: int, count: int) -> _Types:
     del count
     if not types.is_list(found[0]):
-        raise SchemaError(f"{what} needs a list, and was given {found[0]}.")
+        raise SchemaError(f"{what} needs a list, got {found[0]}.")
     return [found[1]] if place else [found[1], found[0].value_type]
 
 
@@ -154,7 +154,7 @@ def _aggregate(data: Sequence[pa.Array], functions: Sequence[Evaluate], gives: p
 def _of_both(what: str, found: _Types, place: int, count: int) -> _Types:
     del place, count
     if not all(map(types.is_list, found)):
-        raise SchemaError(f"{what} needs two lists, and was given {found}.")
+        raise SchemaError(f"{what} needs two lists, got {found}.")
     return [found[0].value_type, found[1].value_type]
 
 
@@ -198,7 +198,7 @@ def _transform_keys(data: Sequence[pa.Array], functions: Sequence[Evaluate], giv
     keys, items = _entries(elements)
     made = _one_array(functions[0](elements.owners, [keys, items]))
     if made.null_count:
-        raise pa.ArrowInvalid("a map cannot have null as a key")
+        raise pa.ArrowInvalid("a map key cannot be null")
     start = 0
     names = made.to_pylist()
     for length in elements.lengths:
@@ -210,7 +210,7 @@ def _transform_keys(data: Sequence[pa.Array], functions: Sequence[Evaluate], giv
 def _of_two_maps(what: str, found: _Types, place: int, count: int) -> _Types:
     del place, count
     if not all(map(types.is_map, found)) or found[0].key_type != found[1].key_type:
-        raise SchemaError(f"{what} needs two maps with keys of one type, and was given {found}.")
+        raise SchemaError(f"{what} needs two maps with keys of one type, got {found}.")
     return [found[0].key_type, found[0].item_type, found[1].item_type]
 
 

@@ -337,9 +337,7 @@ def _converter(kind: pa.DataType, what: str) -> Converter:
     for check, converter in _PLAIN:
         if check(kind):
             return lambda node: None if node.kind == "null" else converter(node, kind)
-    raise SchemaError(
-        f"{what}: values of the type {kind} are not read from JSON. Read a string, and cast it."
-    )
+    raise SchemaError(f"{what}: values of type {kind} cannot be read from JSON. Read a string, and cast it.")
 
 
 def _struct(node: JsonValue, fields: Mapping[str, Converter]) -> Any:  # noqa: ANN401 - a struct or that it failed

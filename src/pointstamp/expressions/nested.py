@@ -99,7 +99,7 @@ def _map_rule(what: str, found: Sequence[pa.DataType], options: Mapping[str, Any
     del options
     keys, items = found[0::2], found[1::2]
     if not keys:
-        raise SchemaError(f"{what}: a map without entries has no type. Cast it, or use map_from_arrays.")
+        raise SchemaError(f"{what}: an empty map has no type. Cast it, or use map_from_arrays.")
     key, item = keys[0], items[0]
     check(all(each == key for each in keys) and all(each == item for each in items), what, "one type", key)
     gives = pa.map_(key, item)
@@ -115,10 +115,10 @@ def entries_of(pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     found: dict[Any, tuple[Any, Any]] = {}
     for key, value in pairs:
         if key is None:
-            raise pa.ArrowInvalid("a map cannot have null as a key")
+            raise pa.ArrowInvalid("a map key cannot be null")
         identity = identity_of(key)
         if identity in found:
-            raise pa.ArrowInvalid(f"a map has the key {key!r} twice")
+            raise pa.ArrowInvalid(f"duplicate map key {key!r}")
         found[identity] = (key + 0.0 if isinstance(key, float) else key, value)
     return list(found.values())
 
@@ -253,9 +253,9 @@ def _sorted_nulls_last(values: list[Any]) -> list[Any]:
 
 def _slice(values: list[Any], start: int, length: int) -> list[Any]:
     if not start:
-        raise pa.ArrowInvalid("slice: positions begin at 1, and one is 0")
+        raise pa.ArrowInvalid("slice: positions begin at 1, got 0")
     if length < 0:
-        raise pa.ArrowInvalid(f"slice: the length {length} is below 0")
+        raise pa.ArrowInvalid(f"slice: the length must be 0 or more, got {length}")
     first = start - 1 if start > 0 else len(values) + start
     return values[first : first + length] if 0 <= first < len(values) else []
 
@@ -276,7 +276,7 @@ def _inserted(values: list[Any] | None, position: int | None, value: Any) -> lis
     if values is None or position is None:
         return None
     if not position:
-        raise pa.ArrowInvalid("array_insert: positions begin at 1, and one is 0")
+        raise pa.ArrowInvalid("array_insert: positions begin at 1, got 0")
     if abs(position) > _SIZE_MAX:
         raise pa.ArrowInvalid(f"a list of {abs(position)} elements is too long")
     if position > 0:
@@ -291,7 +291,7 @@ def _inserted(values: list[Any] | None, position: int | None, value: Any) -> lis
 def _sequence(start: int, stop: int, step: int | None = None) -> list[int]:
     by = (1 if start <= stop else -1) if step is None else step
     if (by > 0 and start > stop) or (by < 0 and start < stop) or (not by and start != stop):
-        raise pa.ArrowInvalid(f"sequence: from {start} one does not come to {stop} by {by}")
+        raise pa.ArrowInvalid(f"sequence: {start} does not reach {stop} by steps of {by}")
     if not by:
         return [start]
     count = (stop - start) // by + 1
@@ -303,7 +303,7 @@ def _sequence(start: int, stop: int, step: int | None = None) -> list[int]:
 def _at(values: list[Any], position: int, *, fails: bool, default: Any = None) -> Any:  # noqa: ANN401
     """An element by its position from 1, or from the end."""
     if not position:
-        raise pa.ArrowInvalid("element_at: positions begin at 1, and one is 0")
+        raise pa.ArrowInvalid("element_at: positions begin at 1, got 0")
     if abs(position) > len(values):
         if fails:
             raise pa.ArrowInvalid(f"a list of {len(values)} elements has no position {position}")
@@ -330,7 +330,7 @@ def _zipped_rule(what: str, found: Sequence[pa.DataType], options: Mapping[str, 
         check(types.is_list(each), what, "lists", each)
     fields = [pa.field(name, each.value_type) for name, each in zip(names, found, strict=True)]
     if len(set(names)) < len(names):
-        raise SchemaError(f"{what}: a struct has two fields of one name.")
+        raise SchemaError(f"{what}: a struct has two fields with the same name.")
     gives = list_of(pa.struct(fields))
 
     def zipped(*lists: list[Any]) -> list[dict[str, Any]]:
@@ -390,7 +390,7 @@ def _map_of_entries(found: Sequence[pa.DataType]) -> pa.DataType:
 
 def _from_arrays(keys: list[Any], values: list[Any]) -> list[tuple[Any, Any]]:
     if len(keys) != len(values):
-        raise pa.ArrowInvalid(f"a map of {len(keys)} keys and {len(values)} values")
+        raise pa.ArrowInvalid(f"a map needs as many keys as values, got {len(keys)} and {len(values)}")
     return entries_of(zip(keys, values, strict=True))
 
 
@@ -447,7 +447,7 @@ def _chosen_rule(fails: bool) -> TypeRule:
                 return None
             if not 1 <= number <= len(texts):
                 if fails:
-                    raise pa.ArrowInvalid(f"elt of {len(texts)} values has no number {number}")
+                    raise pa.ArrowInvalid(f"elt: there are {len(texts)} values, got the number {number}")
                 return None
             return texts[number - 1]
 

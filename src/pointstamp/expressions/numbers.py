@@ -155,7 +155,7 @@ def _integers_rule(what: str, found: Sequence[pa.DataType], options: Mapping[str
     del options
     for each in found:
         if not types.is_integer(each):
-            raise SchemaError(f"{what} needs integers, and was given {each}.")
+            raise SchemaError(f"{what} needs integers, got {each}.")
     return Signature(tuple(found), found[0])
 
 

@@ -60,7 +60,7 @@ def _quantiles(
     """
     counted = [(pair["value"], pair["times"]) for pair in pairs if pair["times"] is not None]
     if negative := next((times for _, times in counted if times < 0), 0):
-        raise FlowError(f"the frequency of a percentile is {negative}. It must be 0 or more.")
+        raise FlowError(f"the frequency of a percentile must be 0 or more, got {negative}.")
     ordered = sorted(counted, key=lambda pair: order_of(pair[0]), reverse=is_reversed)
     total = sum(times for _, times in ordered)
     if not total:

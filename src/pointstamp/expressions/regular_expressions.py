@@ -42,7 +42,7 @@ def java_pattern(pattern: str, what: str) -> re.Pattern[str]:
     else:
         dot = _NOT_LINE_END
     if flags & re.IGNORECASE and not pattern.isascii():
-        raise _rejected(what, pattern, "letters without their case that are not ASCII")
+        raise _rejected(what, pattern, "case-insensitive letters that are not ASCII")
     made: list[str] = []
     in_class = False
     while position < len(pattern):
@@ -53,7 +53,7 @@ def java_pattern(pattern: str, what: str) -> re.Pattern[str]:
             made.append(text)
         elif in_class:
             if here == "[" or pattern.startswith("&&", position):
-                raise _rejected(what, pattern, "a class inside of a class")
+                raise _rejected(what, pattern, "a nested character class")
             in_class = here != "]"
             made.append(here)
         elif here == "[":
@@ -62,7 +62,7 @@ def java_pattern(pattern: str, what: str) -> re.Pattern[str]:
             step = 2 if negated else 1
             made.append("[^" if negated else "[")
             if pattern.startswith("]", position + step):
-                raise _rejected(what, pattern, "a class that begins with a bracket")
+                raise _rejected(what, pattern, "a character class that begins with a bracket")
         elif here == ".":
             made.append(dot)
         elif here == "$":
@@ -190,7 +190,7 @@ def _rule(
         pattern = java_pattern(options["pattern"], what)
         group = options.get("group", 0)
         if not 0 <= group <= pattern.groups:
-            raise SchemaError(f"{what}: the pattern has {pattern.groups} groups, and group {group} is asked.")
+            raise SchemaError(f"{what}: the pattern has {pattern.groups} groups, got group {group}.")
         of_text = function(pattern, options, what)
         if function in _REPEATED and options["pattern"]:
             of_text = _guarded(pattern, of_text)

@@ -34,9 +34,7 @@ def chosen(
     wanted: dict[str, Expression] = {}
     for column in columns:
         if not isinstance(column, str | Expression):
-            raise FlowError(
-                f"{who} takes names of columns and expressions, and was given {type(column).__name__}."
-            )
+            raise FlowError(f"{who} takes names of columns and expressions, got {type(column).__name__}.")
         expression = col(column) if isinstance(column, str) else column
         known = name_of(expression)
         if known is None:
@@ -54,7 +52,7 @@ def expressions(who: str, named: Mapping[str, object]) -> dict[str, Expression]:
     for column, value in named.items():
         if isinstance(value, str):
             raise FlowError(
-                f"{who}: the column '{column}' was given the text {value!r}. Write ps.col({value!r}) for the "
+                f"{who}: column '{column}' is the text {value!r}. Write ps.col({value!r}) for the "
                 f"column, or ps.lit({value!r}) for the text."
             )
     return {column: lit(value) for column, value in named.items()}

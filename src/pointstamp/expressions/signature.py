@@ -87,11 +87,11 @@ def function_of(name: str, arguments: int) -> Function:
     """The function of this name, if it takes so many arguments."""
     found = _REGISTRY.get(name)
     if found is None:
-        raise SchemaError(f"there is no function '{name}'.")
+        raise SchemaError(f"unknown function '{name}'.")
     most = found.arguments_max
     if arguments < found.arguments_min or (most is not None and arguments > most):
         needed = f"{found.arguments_min}" if most == found.arguments_min else f"{found.arguments_min} or more"
-        raise SchemaError(f"the function '{name}' takes {needed} arguments, and was given {arguments}.")
+        raise SchemaError(f"the function '{name}' takes {needed} arguments, got {arguments}.")
     return found
 
 
@@ -155,4 +155,4 @@ def takes(wanted: Callable[[pa.DataType], bool], words: str, gives: pa.DataType 
 def check(holds: bool, what: str, needed: str, found: pa.DataType) -> None:
     """Refuse an argument of another type than is needed."""
     if not holds:
-        raise SchemaError(f"{what} needs {needed} and was given {found}. Cast it first.")
+        raise SchemaError(f"{what} needs {needed}, got {found}. Cast it first.")

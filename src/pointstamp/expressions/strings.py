@@ -48,13 +48,13 @@ def _pattern(gives: pa.DataType) -> TypeRule:
             pc.match_substring_regex(pa.array([""]), pattern)
             groups = re.compile(pattern).groups if _can_be_empty(pattern) else pattern.count("(")
             if options.get("group", 0) > groups:
-                raise SchemaError(
-                    f"{what}: {pattern!r} has {groups} groups, and group {options['group']} is asked."
-                )
+                raise SchemaError(f"{what}: {pattern!r} has {groups} groups, got group {options['group']}.")
             if "replacement" in options:
                 _rewritten(options["replacement"], pattern, what)
         except (pa.ArrowInvalid, re.error) as error:
-            raise SchemaError(f"{what}: {pattern!r} is not a regular expression here: {error}") from error
+            raise SchemaError(
+                f"{what}: {pattern!r} is not a supported regular expression: {error}"
+            ) from error
         return plain(what, found, options)
 
     return rule
@@ -70,7 +70,7 @@ def _check_classes(what: str, pattern: str) -> None:
             continue
         if inside and (here == "[" or pattern.startswith("&&", position)):
             raise SchemaError(
-                f"{what}: {pattern!r} has {here!r} inside of brackets, which Java reads as another class. "
+                f"{what}: {pattern!r} has {here!r} in brackets, which Java reads as a nested class. "
                 f"Write a backslash before it, or another class."
             )
         inside = (inside or here == "[") and here != "]"
@@ -318,7 +318,7 @@ def _split(datum: Datum, *, pattern: str) -> Datum:
 
 def _split_part_rule(what: str, found: Sequence[pa.DataType], options: Mapping[str, Any]) -> Signature:
     if not options["number"]:
-        raise SchemaError(f"{what}: parts are counted from 1, or from -1 at the end, got 0.")
+        raise SchemaError(f"{what}: the part number must not be 0; 1 is the first part, -1 the last.")
     return _text(STRING)(what, found, options)
 
 

@@ -60,14 +60,14 @@ def _pad(value: Any, width: int, padding: Any, *, is_left: bool) -> Any:  # noqa
     if not len(padding):
         return value
     if width > _TEXT_MAX:
-        raise pa.ArrowInvalid(f"a text of {width} characters is too long")
+        raise pa.ArrowInvalid(f"a text of {width} characters exceeds the maximum")
     filling = (padding * (missing // len(padding) + 1))[:missing]
     return filling + value if is_left else value + filling
 
 
 def _repeat(text: str, times: int) -> str:
     if len(text) * times > _TEXT_MAX:
-        raise pa.ArrowInvalid(f"a text of {len(text) * times} characters is too long")
+        raise pa.ArrowInvalid(f"a text of {len(text) * times} characters exceeds the maximum")
     return text * max(times, 0)
 
 
@@ -247,7 +247,7 @@ def _reversed_rule(what: str, found: Sequence[pa.DataType], options: Mapping[str
 def _joined_bytes_rule(what: str, found: Sequence[pa.DataType], options: Mapping[str, Any]) -> Signature:
     del options
     if not all(map(types.is_binary, found)):
-        raise SchemaError(f"{what} needs bytes and was given {found}.")
+        raise SchemaError(f"{what} needs bytes, got {found}.")
     return Signature(
         tuple(found),
         pa.binary(),
@@ -259,7 +259,7 @@ def _concat_ws_rule(what: str, found: Sequence[pa.DataType], options: Mapping[st
     del options
     for each in found[1:]:
         if types.is_nested(each) and not (types.is_list(each) and types.is_string(each.value_type)):
-            raise SchemaError(f"{what} needs strings and lists of strings, and was given {each}.")
+            raise SchemaError(f"{what} needs strings and lists of strings, got {each}.")
 
     def joined(separator: str | None, *values: Any) -> str | None:  # noqa: ANN401 - texts and lists
         if separator is None:
@@ -305,7 +305,7 @@ def _formatted_rule(what: str, found: Sequence[pa.DataType], options: Mapping[st
     for match, kind in zip(wanted, found, strict=False):
         fits = types.is_integer(kind) or (match[5] == "s" and types.is_string(kind))
         if not fits or (match[3] and (match[5] == "s" or match[2] or not match[4])):
-            raise SchemaError(f"{what}: {match[0]} of a value of the type {kind} is not supported.")
+            raise SchemaError(f"{what}: {match[0]} of a value of type {kind} is not supported.")
 
     def formatted(*values: Any) -> str:  # noqa: ANN401 - texts and integers
         given = iter(values)

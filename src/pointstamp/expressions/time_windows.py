@@ -64,7 +64,7 @@ def event_time_type(what: str, found: pa.DataType) -> pa.DataType:
         return found
     if types.is_integer(found):
         return LONG
-    raise SchemaError(f"{what} needs a timestamp, a date or an integer as event time, and it is {found}.")
+    raise SchemaError(f"{what} needs a timestamp, a date or an integer as event time, got {found}.")
 
 
 def span_of(what: str, found: pa.DataType, given: Span) -> int:
@@ -75,14 +75,14 @@ def span_of(what: str, found: pa.DataType, given: Span) -> int:
     """
     if types.is_integer(found):
         if not isinstance(given, int) or isinstance(given, bool):
-            raise FlowError(f"{what} is a length of integers, so it must be an integer, and it is {given!r}.")
+            raise FlowError(f"{what} must be an integer, as the column is, got {given!r}.")
         return given
     if not isinstance(given, str | timedelta):
-        raise FlowError(f"{what} must be a timedelta or text such as '10 minutes', and it is {given!r}.")
+        raise FlowError(f"{what} must be a timedelta or text such as '10 minutes', got {given!r}.")
     length = parse_duration(given, what)
     unit = timedelta(days=1) if types.is_date32(found) else _UNITS[found.unit]
     if length % unit:
-        raise SchemaError(f"{what} must be a whole number of the unit of {found}, and it is {given!r}.")
+        raise SchemaError(f"{what} must be a multiple of the unit of {found}, got {given!r}.")
     return length // unit * _FINER.get(getattr(found, "unit", ""), 1)
 
 
@@ -95,11 +95,11 @@ def windows_of(
     step = length if slide is None else span_of(f"{what}: slide", found, slide)
     shift = 0 if offset is None else span_of(f"{what}: offset", found, offset)
     if length < 1 or step < 1:
-        raise FlowError(f"{what}: windows need a size and a slide above 0, and have {size!r} and {slide!r}.")
+        raise FlowError(f"{what}: size and slide of windows must be above 0, got {size!r} and {slide!r}.")
     if step > length:
         raise FlowError(
-            f"{what}: the slide {slide!r} is longer than the size {size!r}, so that rows between two windows "
-            "would be in none. Filter them, if that is meant."
+            f"{what}: the slide {slide!r} is longer than the size {size!r}, so rows between windows would "
+            "be dropped. To drop them on purpose, filter them."
         )
     return Windows(length, step, shift)
 

@@ -35,7 +35,16 @@ _ELSEWHERE = {
 
 
 class Expression:
-    """What can be worked out from a row; made by ``ps.col``, ``ps.lit``, ``ps.when`` and operators."""
+    """An expression over the columns of a row; made by ``ps.col``, ``ps.lit``, ``ps.when`` and operators.
+
+    Examples:
+        >>> flow = ps.Dataflow("prices")
+        >>> prices = flow.table("prices", "net long")
+        >>> flow.output("out", prices.select(gross=ps.col("net") * 2 + 1))
+        >>> flow.run(prices=[[{"net": 5}]]).table("out").to_pylist()
+        [{'gross': 11}]
+
+    """
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]  # equality builds an expression
@@ -96,25 +105,68 @@ class Expression:
         return Call("greater_equal", (self, lit(other)))
 
     def eq_null_safe(self, other: Value) -> "Expression":
-        """Whether both are equal, or both null: never null itself."""
+        """Return whether both are equal or both are null; never null itself.
+
+        Examples:
+            >>> flow = ps.Dataflow("eq_null_safe")
+            >>> flow.output("out", flow.table("t", "x long").select(y=ps.col("x").eq_null_safe(None)))
+            >>> flow.run(t=[[{"x": None}]]).table("out").to_pylist()
+            [{'y': True}]
+
+        """
         return Call("equal_null_safe", (self, lit(other)))
 
     def between(self, lower: Value, upper: Value) -> "Expression":
-        """Whether it lies between two values, both included."""
+        """Return whether the value is between two values, both included.
+
+        Examples:
+            >>> flow = ps.Dataflow("between")
+            >>> flow.output("out", flow.table("t", "x long").select(y=ps.col("x").between(1, 3)))
+            >>> flow.run(t=[[{"x": 3}]]).table("out").to_pylist()
+            [{'y': True}]
+
+        """
         return Call("and", (self >= lower, self <= upper))
 
     def is_in(self, *values: Value) -> "Expression":
-        """Whether it equals one of these values: ``col("city").is_in("Rome", "Oslo")``, or of one list."""
+        """Return whether the value is one of these values.
+
+        Args:
+            *values: The values, or one list of them.
+
+        Examples:
+            >>> flow = ps.Dataflow("is_in")
+            >>> flow.output("out", flow.table("t", "x string").select(y=ps.col("x").is_in("Rome", "Oslo")))
+            >>> flow.run(t=[[{"x": "Rome"}]]).table("out").to_pylist()
+            [{'y': True}]
+
+        """
         if len(values) == 1 and isinstance(values[0], list | tuple | set | frozenset):
             values = tuple(values[0])
         return Call("is_in", (self, *map(lit, values)))
 
     def is_null(self) -> "Expression":
-        """Whether it is null."""
+        """Return whether the value is null.
+
+        Examples:
+            >>> flow = ps.Dataflow("is_null")
+            >>> flow.output("out", flow.table("t", "x long").select(y=ps.col("x").is_null()))
+            >>> flow.run(t=[[{"x": None}]]).table("out").to_pylist()
+            [{'y': True}]
+
+        """
         return Call("is_null", (self,))
 
     def is_not_null(self) -> "Expression":
-        """Whether it is not null."""
+        """Return whether the value is not null.
+
+        Examples:
+            >>> flow = ps.Dataflow("is_not_null")
+            >>> flow.output("out", flow.table("t", "x long").select(y=ps.col("x").is_not_null()))
+            >>> flow.run(t=[[{"x": None}]]).table("out").to_pylist()
+            [{'y': False}]
+
+        """
         return ~Call("is_null", (self,))
 
     # Three-valued logic.
@@ -137,45 +189,129 @@ class Expression:
     # Text.
 
     def like(self, pattern: str) -> "Expression":
-        """Whether it matches a pattern of SQL's LIKE: ``%`` is any text, ``_`` one character."""
+        """Return whether the text matches a pattern of SQL's LIKE: ``%`` is any text, ``_`` one character.
+
+        Examples:
+            >>> flow = ps.Dataflow("like")
+            >>> flow.output("out", flow.table("t", "x string").select(y=ps.col("x").like("R%")))
+            >>> flow.run(t=[[{"x": "Rome"}]]).table("out").to_pylist()
+            [{'y': True}]
+
+        """
         return Call("like", (self,), {"pattern": pattern})
 
     def rlike(self, pattern: str) -> "Expression":
-        """Whether a regular expression matches somewhere in it."""
+        """Return whether a regular expression matches a part of the text.
+
+        Examples:
+            >>> flow = ps.Dataflow("rlike")
+            >>> flow.output("out", flow.table("t", "x string").select(y=ps.col("x").rlike("o.e")))
+            >>> flow.run(t=[[{"x": "Rome"}]]).table("out").to_pylist()
+            [{'y': True}]
+
+        """
         return Call("rlike", (self,), {"pattern": pattern})
 
     def starts_with(self, text: str) -> "Expression":
-        """Whether it begins with a text."""
+        """Return whether the text begins with another text.
+
+        Examples:
+            >>> flow = ps.Dataflow("starts_with")
+            >>> flow.output("out", flow.table("t", "x string").select(y=ps.col("x").starts_with("Ro")))
+            >>> flow.run(t=[[{"x": "Rome"}]]).table("out").to_pylist()
+            [{'y': True}]
+
+        """
         return Call("starts_with", (self,), {"pattern": text})
 
     def ends_with(self, text: str) -> "Expression":
-        """Whether it ends with a text."""
+        """Return whether the text ends with another text.
+
+        Examples:
+            >>> flow = ps.Dataflow("ends_with")
+            >>> flow.output("out", flow.table("t", "x string").select(y=ps.col("x").ends_with("Ro")))
+            >>> flow.run(t=[[{"x": "Rome"}]]).table("out").to_pylist()
+            [{'y': False}]
+
+        """
         return Call("ends_with", (self,), {"pattern": text})
 
     def contains(self, text: str) -> "Expression":
-        """Whether a text occurs in it."""
+        """Return whether the text contains another text.
+
+        Examples:
+            >>> flow = ps.Dataflow("contains")
+            >>> flow.output("out", flow.table("t", "x string").select(y=ps.col("x").contains("om")))
+            >>> flow.run(t=[[{"x": "Rome"}]]).table("out").to_pylist()
+            [{'y': True}]
+
+        """
         return Call("contains", (self,), {"pattern": text})
 
     def substr(self, start: int, length: int) -> "Expression":
-        """Its characters from a position on, the first being 1, and so many of them."""
+        """Return a part of the text.
+
+        Args:
+            start: The position of the first character, from 1.
+            length: The number of characters.
+
+        Examples:
+            >>> flow = ps.Dataflow("substr")
+            >>> flow.output("out", flow.table("t", "x string").select(y=ps.col("x").substr(2, 2)))
+            >>> flow.run(t=[[{"x": "Rome"}]]).table("out").to_pylist()
+            [{'y': 'om'}]
+
+        """
         return Call("substring", (self,), {"start": start, "length": length})
 
     # Types, names, parts.
 
     def cast(self, to: str | pa.DataType) -> "Expression":
-        """As another type, Spark's or Arrow's; a value that does not fit is an error (see ``try_cast``)."""
+        """Cast the value to another type, Spark's or Arrow's. A value that does not fit raises an error.
+
+        Examples:
+            >>> flow = ps.Dataflow("cast")
+            >>> flow.output("out", flow.table("t", "x string").select(y=ps.col("x").cast("long")))
+            >>> flow.run(t=[[{"x": "5"}]]).table("out").to_pylist()
+            [{'y': 5}]
+
+        """
         return CastTo(self, to, is_tried=False)
 
     def try_cast(self, to: str | pa.DataType) -> "Expression":
-        """As another type; null where a value does not fit."""
+        """Cast the value to another type; null if it does not fit.
+
+        Examples:
+            >>> flow = ps.Dataflow("try_cast")
+            >>> flow.output("out", flow.table("t", "x string").select(y=ps.col("x").try_cast("long")))
+            >>> flow.run(t=[[{"x": "five"}]]).table("out").to_pylist()
+            [{'y': None}]
+
+        """
         return CastTo(self, to, is_tried=True)
 
     def field(self, name: str) -> "Expression":
-        """A field of a struct."""
+        """Return a field of a struct.
+
+        Examples:
+            >>> flow = ps.Dataflow("field")
+            >>> flow.output("out", flow.table("t", "x struct<a:long>").select(y=ps.col("x").field("a")))
+            >>> flow.run(t=[[{"x": {"a": 1}}]]).table("out").to_pylist()
+            [{'y': 1}]
+
+        """
         return Call("field", (self,), {"name": name})
 
     def alias(self, name: str) -> "Expression":
-        """The same with a name, which a column that is made of it gets."""
+        """Name the expression; a column that is made of it has this name.
+
+        Examples:
+            >>> flow = ps.Dataflow("alias")
+            >>> flow.output("out", flow.table("t", "x long").select(ps.col("x").alias("y")))
+            >>> flow.run(t=[[{"x": 1}]]).table("out").to_pylist()
+            [{'y': 1}]
+
+        """
         return Named(self, name)
 
     def __bool__(self) -> NoReturn:
@@ -261,15 +397,28 @@ class Choice(Expression):
     default: Expression | None = None
 
     def when(self, condition: Expression, value: Value) -> "Choice":
-        """Another branch, for rows of which no branch before holds."""
+        """Add a branch, for rows for which no earlier condition is true.
+
+        Examples:
+            >>> sign = ps.when(ps.col("x") > 0, "up").when(ps.col("x") < 0, "down")
+            >>> print(sign)
+            case when (col('x') > 0) then 'up' when (col('x') < 0) then 'down' end
+
+        """
         if self.default is not None:
-            raise FlowError(f"{self} has its otherwise already; write when(...) before it.")
+            raise FlowError(f"{self} already has otherwise(...). Write when(...) before it.")
         return Choice((*self.branches, (_condition(condition), lit(value))))
 
     def otherwise(self, value: Value) -> "Expression":
-        """The value of all other rows; without it they are null."""
+        """Set the value of all other rows; without it they are null.
+
+        Examples:
+            >>> print(ps.when(ps.col("x") > 0, "up").otherwise("down"))
+            case when (col('x') > 0) then 'up' else 'down' end
+
+        """
         if self.default is not None:
-            raise FlowError(f"{self} has its otherwise already.")
+            raise FlowError(f"{self} already has otherwise(...). Remove one of them.")
         return Choice(self.branches, lit(value))
 
     def __str__(self) -> str:
@@ -310,18 +459,30 @@ _SYMBOLS = {
 
 
 def col(name: str) -> Expression:
-    """A column of the row.
+    """Return a column of the row, as an expression.
 
-    >>> print(col("price") * 2 > 10)
-    ((col('price') * 2) > 10)
+    Examples:
+        >>> print(ps.col("price") * 2 > 10)
+        ((col('price') * 2) > 10)
+
     """
     if not isinstance(name, str):
-        raise FlowError(f"ps.col needs the name of a column, and was given {type(name).__name__}.")
+        raise FlowError(f"ps.col needs the name of a column, got {type(name).__name__}.")
     return Column(name)
 
 
 def lit(value: Value, type: str | pa.DataType | None = None) -> Expression:  # noqa: A002
-    """A value that is the same for every row; an expression stays as it is."""
+    """Return a constant, as an expression; an expression stays as it is.
+
+    Args:
+        value: The value.
+        type (str | pyarrow.DataType, default None): Its type. Default: the type of the Python value.
+
+    Examples:
+        >>> print(ps.lit(5, "double"))
+        cast(5 as double)
+
+    """
     if isinstance(value, Expression):
         return value
     if isinstance(type, str):
@@ -330,7 +491,20 @@ def lit(value: Value, type: str | pa.DataType | None = None) -> Expression:  # n
 
 
 def when(condition: Expression, value: Value) -> Choice:
-    """The value where a condition holds: ``ps.when(ps.col("x") > 0, "up").otherwise("down")``."""
+    """Return the value of the first branch whose condition is true.
+
+    Args:
+        condition: A boolean expression.
+        value: A value or an expression.
+
+    Examples:
+        >>> flow = ps.Dataflow("when")
+        >>> word = ps.when(ps.col("x") > 0, "up").otherwise("down")
+        >>> flow.output("out", flow.table("t", "x long").select(word=word))
+        >>> flow.run(t=[[{"x": 3}]]).table("out").to_pylist()
+        [{'word': 'up'}]
+
+    """
     return Choice(((_condition(condition), lit(value)),))
 
 
@@ -374,4 +548,4 @@ def name_of(expression: Expression) -> str | None:
 def _condition(given: Value) -> Expression:
     if isinstance(given, Expression):
         return given
-    raise FlowError(f"ps.when needs a condition over columns, and was given {given!r}.")
+    raise FlowError(f"ps.when needs a condition over columns, got {given!r}.")

@@ -96,7 +96,7 @@ def common_of_all(found: Sequence[pa.DataType], what: str) -> pa.DataType:
     def meet(one: pa.DataType, other: pa.DataType) -> pa.DataType:
         met = common(one, other)
         if met is None:
-            raise SchemaError(f"{what}: {one} and {other} do not meet. Cast one of them.")
+            raise SchemaError(f"{what}: {one} and {other} have no common type. Cast one of them.")
         return met
 
     return reduce(meet, found)

@@ -137,7 +137,7 @@ def _writer(kind: pa.DataType, keeps_nulls: bool, what: str) -> Callable[[Any], 
     if types.is_struct(kind):
         parts = [(field.name, _writer(field.type, keeps_nulls, what)) for field in kind]
         return lambda value: _struct(value, parts, keeps_nulls)
-    raise SchemaError(f"{what}: values of the type {kind} are not written as JSON. Cast them to a string.")
+    raise SchemaError(f"{what}: values of type {kind} cannot be written as JSON. Cast them to a string.")
 
 
 def _float_writer(kind: pa.DataType) -> Callable[[float], str]:
@@ -163,7 +163,7 @@ def _struct(
 def _rule(what: str, found: Sequence[pa.DataType], options: Mapping[str, Any]) -> Signature:
     (kind,) = found
     if not types.is_nested(kind):
-        raise SchemaError(f"{what} needs a struct, a list or a map, and was given {kind}.")
+        raise SchemaError(f"{what} needs a struct, a list or a map, got {kind}.")
     write = _writer(kind, options["keeps_nulls"], what)
     return Signature((kind,), STRING, lambda datum, **_: by_row(write, STRING, True, datum))
 
@@ -228,7 +228,7 @@ def _array(values: list[Any], to: pa.DataType) -> pa.Array:
             return pa.array(values, pa.int64()).cast(pa.timestamp("us", to.tz)).cast(to)
         return pa.array(values, to)
     except (OverflowError, pa.ArrowInvalid) as error:
-        raise pa.ArrowInvalid(f"a text says a value that does not fit {to}") from error
+        raise pa.ArrowInvalid(f"the value of a text does not fit {to}") from error
 
 
 def _quickly(texts: pa.Array, to: pa.DataType) -> pa.Array | None:
@@ -264,7 +264,7 @@ def _reader(to: pa.DataType) -> Callable[[str], Any]:
         return read_date
     if types.is_timestamp(to):
         return lambda text: read_timestamp(text, None if to.tz is None else time_zone())
-    raise pa.ArrowInvalid(f"a text cannot become {to}")
+    raise pa.ArrowInvalid(f"a text cannot be cast to {to}")
 
 
 def _invalid(text: str, to: object) -> pa.ArrowInvalid:

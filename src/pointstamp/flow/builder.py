@@ -132,7 +132,7 @@ class PlanBuilder:
             _check_name(name, kind.value, self.plan.name)
             if name in self.plan.named(kind):
                 raise FlowError(
-                    f"flow '{self.plan.name}' has two {kind.value}s named '{name}'; give each its own name."
+                    f"flow '{self.plan.name}' has two {kind.value}s named '{name}'. Rename one of them."
                 )
             return name
         taken = {node.name for node in self.plan.nodes}

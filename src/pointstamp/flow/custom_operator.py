@@ -34,7 +34,7 @@ NamedSchemas: TypeAlias = Mapping[str, OneSchema]
 
 
 class Receives(Protocol):
-    """An operator that wants the batches that arrive."""
+    """An operator that receives batches."""
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch, /) -> None:  # noqa: A002
         """A batch has arrived at the named input, at ``context.time``."""
@@ -42,7 +42,7 @@ class Receives(Protocol):
 
 
 class IsNotified(Protocol):
-    """An operator that asks to be told when times are complete."""
+    """An operator that is notified when times are complete."""
 
     def on_notify(self, context: Context, /) -> None:
         """The time that was asked for, ``context.time``, is complete."""
@@ -50,7 +50,7 @@ class IsNotified(Protocol):
 
 
 class WatchesFrontiers(Protocol):
-    """An operator that wants to know whenever what may still arrive has changed."""
+    """An operator that is called whenever a frontier of its inputs has changed."""
 
     def on_frontier(self, context: Context, /) -> None:
         """The frontier of some input has moved."""
@@ -58,7 +58,7 @@ class WatchesFrontiers(Protocol):
 
 
 class Starts(Protocol):
-    """An operator that does something before anything arrives, or keeps its first capabilities."""
+    """An operator that is called before the first batch, for example to retain capabilities."""
 
     def on_start(self, context: Context, /) -> None:
         """The run begins, at the least time of all."""
@@ -131,8 +131,8 @@ def _check_methods(name: str, logic: Any, schemas: Mapping[str, pa.Schema]) -> N
     methods = ("on_start", "on_receive", "on_notify", "on_frontier")
     if not any(callable(getattr(logic, method, None)) for method in methods):
         raise FlowError(
-            f"operator '{name}' is a {type(logic).__name__} without any of {', '.join(methods)}, so it would "
-            "never do anything."
+            f"operator '{name}' is a {type(logic).__name__} without any of the methods "
+            f"{', '.join(methods)}. Define one of them."
         )
 
 

@@ -36,15 +36,26 @@ class EventTime:
 
 
 def by_event_time(at: str, *, every: Span, lateness: Span, idle: str | timedelta | None = None) -> EventTime:
-    """Epochs that are event time, for ``flow.stream_input(name, schema, epochs=...)``.
+    """Return epochs that are event time, for ``flow.stream_input(name, schema, epochs=...)``.
 
-    The epoch of a row is its ``at``, a timestamp, a date or an integer, cut into pieces of the length
-    ``every``. After a row of some event time, everything that is earlier by more than the ``lateness`` has
-    come: that is the user's promise, by which the input advances by itself.
+    The input advances by itself: a row declares that all rows that are earlier by more than the lateness have
+    arrived.
 
-    An input from which nothing comes holds event time back for all of them. With ``idle="30 seconds"`` it
-    does not do so in a query once nothing has come for that long, until something comes again; rows that are
-    behind the others by then are late.
+    Args:
+        at: A column of timestamps, dates or integers.
+        every: The length of an epoch.
+        lateness: The allowed lateness.
+        idle (str | timedelta, default None): An input without rows holds event time back for all inputs. With
+            ``idle="30 seconds"`` it does so no longer once a query has received nothing from it for that
+            time, until a row arrives. Rows that are behind the others by then are late.
+
+    Examples:
+        >>> flow = ps.Dataflow("seconds")
+        >>> epochs = ps.by_event_time("at", every=10, lateness=0)
+        >>> flow.output("out", flow.stream_input("clicks", "at long", epochs=epochs).agg(n=ps.count()))
+        >>> flow.run(clicks=[[{"at": 3}, {"at": 8}, {"at": 12}]])["out"].table().to_pylist()
+        [{'epoch': 0, 'n': 2}, {'epoch': 1, 'n': 1}]
+
     """
     return EventTime(at, every, lateness, idle)
 
@@ -54,8 +65,8 @@ def event_epochs(plan: Plan, name: str, schema: pa.Schema, said: EventTime) -> E
     who = f"input '{name}', epoch=,"
     if not isinstance(said, EventTime):
         raise FlowError(
-            f"{who} needs ps.by_event_time('at', every='1 second', lateness='3 seconds'), and was given "
-            f"{said!r}. A column that holds epochs is named when the flow runs: run(..., epoch='day')."
+            f"{who} needs ps.by_event_time('at', every='1 second', lateness='3 seconds'), got {said!r}. "
+            "Name a column of epochs when the flow runs: run(..., epoch='day')."
         )
     check_columns(who, schema, [said.at])
     found = schema.field(said.at).type
@@ -63,13 +74,13 @@ def event_epochs(plan: Plan, name: str, schema: pa.Schema, said: EventTime) -> E
     every = span_of(f"{who} every", found, said.every)
     lateness = span_of(f"{who} lateness", found, said.lateness)
     if every < 1 or lateness < 0:
-        raise FlowError(f"{who} needs every= above 0 and a lateness of 0 or more, and has {said}.")
+        raise FlowError(f"{who} needs every= above 0 and a lateness of 0 or more, got {said}.")
     for other, node in plan.named(NodeKind.INPUT).items():
         known = node.event_epochs
         if known is not None and (known.kind, known.every) != (kind, every):
             raise FlowError(
-                f"{who} has epochs of {every} {kind}, and those of input '{other}' are of {known.every} "
-                f"{known.kind}; epochs are the same for all inputs of a flow. Give both the same."
+                f"{who} has epochs of {every} {kind}, but input '{other}' has epochs of {known.every} "
+                f"{known.kind}. Give all inputs of a flow the same."
             )
     return EventEpochs(said.at, kind, every, lateness)
 
@@ -89,8 +100,8 @@ def sent_ahead(stream: AnOutlet, when: Expression, epochs: EventEpochs, name: st
     compiled = compile_expression(when, stream.schema, who)
     if event_time_type(f"{who}: {when}", compiled.type) != epochs.kind:
         raise SchemaError(
-            f"{who}: {when} is {compiled.type}, and the epochs are pieces of {epochs.kind}; both must be of "
-            "one type."
+            f"{who}: {when} is {compiled.type}, but epochs are intervals of {epochs.kind}; both must have "
+            "the same type."
         )
     logic = spec(ToLaterEpochs, compiled, epochs.every)
     return add_operator(name, logic, {"in": stream}, {"out": stream.schema}, sends=Passes.ROWS)[0]

@@ -192,8 +192,8 @@ def check_keys_meet(plan: Plan, name: str, ports: Sequence[InputPort]) -> None:
                     raise FlowError(
                         f"operator '{name}' reads input '{first.name}' exchanged by '{one.name}' "
                         f"({one.type}), and input '{second.name}' by '{other.name}' ({other.type}). Equal "
-                        "values of these types are sent to different workers, so rows would meet only by "
-                        "chance. Cast one of the columns before the exchange."
+                        "values of these types are sent to different workers, so rows with equal keys "
+                        "would not match. Cast one of the columns before the exchange."
                     )
 
 
@@ -242,7 +242,7 @@ def add_operator(
         if other.scope != first.scope:
             raise FlowError(
                 f"operator '{name}' reads {first} in {scope_name(first.scope)} and {other} in "
-                f"{scope_name(other.scope)}; its inputs must stand in one scope. Enter or leave the loops "
+                f"{scope_name(other.scope)}; its inputs must be in one scope. Enter or leave the loops "
                 "first."
             )
     ports = [wired(port, at.source, at.pact) for port, at in read.items()]
@@ -296,13 +296,12 @@ def feed(variable: Node, stream: Outlet, who: str) -> None:
     declared = variable.outputs[0].schema
     if variable.inputs[0].source is not None:
         raise FlowError(
-            f"{who}: the variable '{variable.name}' is fed twice. Bring the streams together first, with "
-            "concat."
+            f"{who}: the variable '{variable.name}' is fed twice. Merge the streams first, with union."
         )
     if stream.schema != declared:
         raise SchemaError(
-            f"{who}: the variable '{variable.name}' is declared as {declared.to_string()!r} and fed with "
-            f"{stream.schema.to_string()!r}; both must be the same."
+            f"{who}: the variable '{variable.name}' is declared as {declared.to_string()!r}, got "
+            f"{stream.schema.to_string()!r}. Give both the same columns."
         )
     at = wiring(_copied(stream))
     variable.inputs[0].source = at.source
@@ -359,10 +358,9 @@ def check_takes_nothing_back(plan: Plan, source: SourcePort, who: str) -> None:
         seen.add(node.index)
         if node.sends is Passes.CHANGES:
             raise FlowError(
-                f"{who} is running, and reads what '{node.name}' sends: the changes of a table from which "
-                "rows are taken away again, and a running reduction would take each of these for one more "
-                "row. Use table.group_by(...).agg(...), which takes back what it replaces, or drop 'diff' "
-                "first if it is the changes that you want to aggregate."
+                f"{who} is running, and reads the changes of a table that '{node.name}' sends, so it would "
+                "count a deletion as one more row. Use table.group_by(...).agg(...), which retracts old "
+                "results, or drop 'diff' first to aggregate the changes themselves."
             )
         if node.kind.is_door or node.sends is Passes.ROWS:
             waiting.extend(port.source.operator for port in node.inputs if port.source is not None)

@@ -93,22 +93,22 @@ class Stream(Outlet):
         for key in keys:
             if not isinstance(key, str):
                 raise FlowError(
-                    f"{self}: exchange takes names of columns, but was given {type(key).__name__}. A "
-                    "function that says the shard of each row is given as exchange(by=function)."
+                    f"{self}: exchange takes names of columns, got {type(key).__name__}. Give a function "
+                    "for the shard of each row as exchange(by=function)."
                 )
         self.check_columns("exchange", keys)
         if by is not None:
             if not callable(by):
                 raise FlowError(
-                    f"{self}: exchange(by=) takes a function from a batch to the shard of each row, but was "
-                    f"given {type(by).__name__} {by!r}. Columns are given without by: exchange('id')."
+                    f"{self}: exchange(by=) takes a function from a batch to the shard of each row, got "
+                    f"{type(by).__name__} {by!r}. Give columns without by: exchange('id')."
                 )
             columns = pa.schema([self.schema.field(key) for key in keys]) if keys else None
             return self._shared(ExchangeByFunction(by, columns))
         if not keys:
             raise FlowError(
-                f"{self}: exchange needs at least one key column, for example exchange('id'), or a function "
-                "that says the shard of each row: exchange(by=function)."
+                f"{self}: exchange needs at least one key column, for example exchange('id'), or a "
+                "function for the shard of each row: exchange(by=function)."
             )
         return self._shared(ExchangeBy(keys))
 
@@ -155,8 +155,9 @@ class Stream(Outlet):
         for other in others:
             if other.schema != self.schema:
                 raise SchemaError(
-                    f"concat of {self} and {other}: both need the same schema; the first has "
-                    f"{columns_in_words(self.schema)} and the second {columns_in_words(other.schema)}."
+                    f"union of {self} and {other}: both must have the same schema, got "
+                    f"{columns_in_words(self.schema)} and {columns_in_words(other.schema)}. Select and "
+                    "cast the columns."
                 )
         inputs = {f"in {number}": stream for number, stream in enumerate((self, *others))}
         return add_operator(name, Concat, inputs, {"out": self.schema}, sends=Passes.ROWS)[0]
@@ -237,7 +238,7 @@ class Stream(Outlet):
     def delay(self, epochs: int = 1, *, name: str = "delay") -> "Stream":
         """The same batches, that many epochs later."""
         if epochs < 1:
-            raise FlowError(f"{self}: delay needs at least one epoch, but was given {epochs}.")
+            raise FlowError(f"{self}: delay needs at least one epoch, got {epochs}.")
         summary = delay(epochs, len(self.loops))
         return add_door(NodeKind.DELAY, name, self, self.loops, summary, delay_epochs=epochs)
 
@@ -264,7 +265,7 @@ class Loop:
     ) -> None:
         if at_limit not in ("error", "stop") or (max_rounds is not None and max_rounds < 1):
             raise FlowError(
-                f"loop '{name}': max_rounds must be at least 1 and at_limit 'error' or 'stop'; they are "
+                f"loop '{name}': max_rounds must be at least 1 and at_limit 'error' or 'stop', got "
                 f"{max_rounds} and '{at_limit}'."
             )
         self._builder = builder
@@ -295,9 +296,7 @@ class Loop:
         """Let a stream come out of the variable, one round later."""
         known = self._variables.get(wiring(variable).source.operator)
         if known is None:
-            raise FlowError(
-                f"loop '{self.name}': feedback needs a variable of this loop, but was given {variable}."
-            )
+            raise FlowError(f"loop '{self.name}': feedback needs a variable of this loop, got {variable}.")
         self._check_scope(stream, self._scope, "feedback", "inside the loop")
         feed(known, stream, f"loop '{self.name}'")
 
@@ -312,7 +311,7 @@ class Loop:
         if stream.loops != scope:
             raise FlowError(
                 f"loop '{self.name}': {act} takes a stream from {where}, but {stream} is in "
-                f"{scope_name(stream.loops)}. Enter or leave the loops between, one by one."
+                f"{scope_name(stream.loops)}. Enter or leave the loops between them, one at a time."
             )
 
     def __enter__(self) -> "Loop":
@@ -348,7 +347,7 @@ def reduced(stream: Stream, keys: tuple[str, ...], asked: Reducing) -> Stream:
     if asked.running and (others or not keys):
         what = f"'{others[0]}' is {asked.aggregates[others[0]]}" if others else "it has no key column"
         raise FlowError(
-            f"{who} cannot be running: {what}. A table keeps it up to date, and takes back what it has sent: "
+            f"{who} cannot be running: {what}. Use a table, which retracts old results: "
             "to_table().group_by(...).agg(...)."
         )
     at = wiring(stream)
@@ -454,7 +453,7 @@ def feed_variable(builder: PlanBuilder, variable: Stream, stream: Stream) -> Non
     at, flow = wiring(variable), f"flow '{builder.plan.name}'"
     node = builder.plan.nodes[at.source.operator]
     if at.builder is not builder or node.kind is not NodeKind.FEEDBACK or node.scope:
-        raise FlowError(f"{flow}: feedback needs a variable of this flow, but was given {variable}.")
+        raise FlowError(f"{flow}: feedback needs a variable of this flow, got {variable}.")
     feed(node, stream, flow)
 
 
@@ -462,11 +461,11 @@ def add_output(builder: PlanBuilder, name: str, stream: Stream) -> None:
     """Add an output that collects a stream."""
     at = wiring(stream)
     if at.builder is not builder:
-        raise FlowError(f"output '{name}' of flow '{builder.plan.name}' was given {stream} of another flow.")
-    if stream.loops:
         raise FlowError(
-            f"output '{name}' was given {stream}, which is in {scope_name(stream.loops)}. Leave the loop "
-            "first."
+            f"output '{name}' of flow '{builder.plan.name}': {stream} belongs to another flow. Use a "
+            "stream of this flow."
         )
+    if stream.loops:
+        raise FlowError(f"output '{name}': {stream} is in {scope_name(stream.loops)}. Leave the loop first.")
     port = wired("in", at.source, at.pact)
     builder.add(NodeKind.OUTPUT, name, (), [port], {}, logic=Collect)

@@ -285,8 +285,7 @@ class Plan:
         """Reject a flow without outputs, whose results would not be visible."""
         if not self.named(NodeKind.OUTPUT):
             raise FlowError(
-                f"flow '{self.name}' has no output, so nothing that it computes could be seen. Name a result "
-                "before it runs: flow.output('result', stream)."
+                f"flow '{self.name}' has no output. Add one before it runs: flow.output('result', stream)."
             )
 
     def output_schemas(self) -> dict[str, pa.Schema]:
@@ -348,7 +347,7 @@ How: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti", "cros
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Names an output of the flow; a running flow answers for it (``Running.is_done``)."""
+    """A place in a flow; a running flow reports whether a time is complete there (``run.is_done``)."""
 
     _source: SourcePort
 

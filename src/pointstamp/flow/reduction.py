@@ -30,12 +30,10 @@ def checked_aggregates(who: str, aggregates: Mapping[str, object]) -> dict[str, 
     found: dict[str, Aggregation] = {}
     for column, value in aggregates.items():
         if not isinstance(column, str):
-            raise FlowError(
-                f"{who}: the name of a column must be a string, but is {column!r}. Give it a name."
-            )
+            raise FlowError(f"{who}: the name of a column must be a string, got {column!r}. Give it a name.")
         if not is_aggregation(value):
             raise FlowError(
-                f"{who}: '{column}' must be an aggregate, such as ps.sum('amount'), but is {value!r} of type "
+                f"{who}: '{column}' must be an aggregate, such as ps.sum('amount'), got {value!r} of type "
                 f"{type(value).__name__}. Give an aggregate."
             )
         found[column] = value
@@ -65,12 +63,12 @@ def session_options(
     elif aggregates is not None:
         raise FlowError(
             f"{who}: aggregates= must be a mapping from names to aggregates, such as "
-            f"{{'total': ps.sum('amount')}}, but is {aggregates!r} of type {type(aggregates).__name__}."
+            f"{{'total': ps.sum('amount')}}, got {aggregates!r} of type {type(aggregates).__name__}."
         )
     columns = [f"session_{each}" if each in swallowed else given for each, given in ends.items()]
     for column in columns:
         if not isinstance(column, str):
-            raise FlowError(f"{who}: start= and end= name columns, and one of them is {column!r}.")
+            raise FlowError(f"{who}: start= and end= must name columns, got {column!r}.")
     asked = checked_aggregates(who, {**mapped, **named, **swallowed})
     return SessionOptions(str(columns[0]), str(columns[1]), asked)
 
@@ -79,5 +77,5 @@ def checked_running(who: str, running: object) -> bool:
     """Whether to run over all times; FlowError where it is not a boolean."""
     if not isinstance(running, bool):
         shown = running if isinstance(running, Aggregate) else repr(running)
-        raise FlowError(f"{who}: running= must be True or False, but is {shown}. Give one of them.")
+        raise FlowError(f"{who}: running= must be True or False, got {shown}. Give one of them.")
     return running

@@ -53,17 +53,23 @@ def promised(
     who = f"'{name}' of {stream}"
     builder = wiring(stream).builder
     if builder.plan.root is not EPOCHS or stream.loops:
-        raise FlowError(f"{who} needs epochs, outside loops: say it of the stream before it enters a loop.")
+        raise FlowError(
+            f"{who} cannot be used in a loop or with custom times. Call it on the stream before it enters "
+            "the loop."
+        )
     check_columns(who, stream.schema, [at])
     if late not in get_args(LatePolicy):
-        raise FlowError(f"{who}: late= must be one of {', '.join(get_args(LatePolicy))}, and is {late!r}.")
+        raise FlowError(
+            f"{who}: late= must be one of {', '.join(get_args(LatePolicy))}, got {late!r}. Choose one of "
+            "these."
+        )
     if late == "error" and late_output is not None:
-        raise FlowError(f"{who}: late_output names an output for late rows, which are errors. Leave it out.")
+        raise FlowError(f"{who}: late_output= needs late='output', got late='error'. Remove one of them.")
     found = stream.schema.field(at).type
     kind = event_time_type(f"{who}, of '{at}',", found)
     length = span_of(f"{who}: lateness", found, lateness)
     if length < 0:
-        raise FlowError(f"{who} needs a lateness of 0 or more, and was given {lateness!r}.")
+        raise FlowError(f"{who} needs a lateness of 0 or more, got {lateness!r}.")
     origin = builder.describe(wiring(stream).source)
     plan = InTimePlan(origin, at, kind, length, late)
     seconds = idle_seconds(f"{who}: idle", idle)
@@ -143,20 +149,20 @@ def bounds_for(
     """By which event times streams go: their type, who tells them, and how late each may be."""
     builder = wiring(stream).builder
     if stream.loops:
-        raise FlowError(f"{who} stands in a loop, where event time does not pass. Leave the loop first.")
+        raise FlowError(f"{who} is in a loop, where event time does not advance. Leave the loop first.")
     sources = [wiring(each).source.operator for each in (stream, *others)]
     sources += _clock_of_query(builder)
     found = {index: mark for each in sources for index, mark in _marks_above(builder, each)}
     marks = list(found.values())
     if not marks:
         raise FlowError(
-            f"{who} waits for event time, and no stream that it is made of has one. Say how late its rows "
-            "may be: stream.event_time('at', lateness='2 minutes')."
+            f"{who} waits for event time, but no upstream stream has a watermark. Declare one: "
+            "stream.with_watermark('at', lateness='2 minutes')."
         )
     kinds = {mark.kind for mark in marks}
     if len(kinds) > 1:
         said = " and ".join(f"'{mark.stream}' has {mark.kind}" for mark in marks)
-        raise FlowError(f"{who} is made of several event times, which must be of one type; {said}.")
+        raise FlowError(f"{who} has several event times upstream, which must have one type; {said}.")
     judge_together(builder, found, who)
     told = {
         f"{BOUND} {number}": type(stream)(builder, mark.latest, LATEST, (), EVERYWHERE)
@@ -170,8 +176,8 @@ def check_forgets(stream: AnOutlet, who: str) -> None:
     builder = wiring(stream).builder
     for name in _keepers_above(builder, wiring(stream).source.operator):
         raise FlowError(
-            f"{who} waits for event time to be over, but '{name}' before it would keep all rows for ever. "
-            f"Let rows go before it: table.retain_until('window_end') in front of '{name}'."
+            f"{who} waits for event time, but the state of '{name}' upstream would grow without bound. "
+            f"Free it with table.retain_until('window_end') upstream of '{name}'."
         )
 
 
@@ -223,7 +229,7 @@ def idle_seconds(what: str, idle: str | timedelta | None) -> float | None:
         return None
     seconds = parse_duration(idle, what).total_seconds()
     if seconds <= 0:
-        raise FlowError(f"{what} must be above 0, and is {idle!r}.")
+        raise FlowError(f"{what} must be above 0, got {idle!r}.")
     return seconds
 
 
@@ -235,8 +241,8 @@ def silences(stream: AnOutlet, seconds: float, who: str) -> dict[str, AnOutlet]:
     for node in inputs:
         if node.idle_seconds not in (None, seconds):
             raise FlowError(
-                f"{who}: idle= is {seconds:g} seconds, and input '{node.name}', of which it is made, was "
-                f"said to be silent after {node.idle_seconds:g} seconds; give both the same."
+                f"{who}: idle= is {seconds:g} seconds, but its input '{node.name}' has idle= of "
+                f"{node.idle_seconds:g} seconds. Give both the same."
             )
         node.idle_seconds = seconds
     return {
@@ -269,8 +275,8 @@ def _judge_beside(
     for other in others:
         if node.index in above(builder, other.latest.operator):
             raise FlowError(
-                f"{who}: '{mark.stream}' may fall silent, and '{other.stream}' is made of it, so lateness "
-                "of its rows would be undefined. Leave idle= out."
+                f"{who}: '{mark.stream}' may be idle and '{other.stream}' is downstream of it, so the "
+                "lateness of its rows would be undefined. Remove idle=."
             )
         name = f"{BOUND} of '{builder.plan.nodes[other.latest.operator].name}'"
         together[name] = other.lateness
@@ -358,10 +364,9 @@ class InTime:
         if plan.late == "error":
             passed = instants_of(pa.array([bound]), plan.kind)[0]
             raise FlowError(
-                f"operator '{context.operator}' came in epoch {context.epoch} to the row "
-                f"{rows.slice(0, 1).to_pylist()[0]}, which is late: by the lateness that was promised, "
-                f"no '{plan.at}' before {passed} was to come any more. Promise a greater lateness, or say "
-                "late='output' or late='drop'."
+                f"operator '{context.operator}', epoch {context.epoch}: the row "
+                f"{rows.slice(0, 1).to_pylist()[0]} is late, because the watermark has passed '{plan.at}' "
+                f"= {passed}. Declare a greater lateness, or set late='output' or late='drop'."
             )
         if plan.late == "output":
             context.send(rows, output="late")

@@ -24,7 +24,20 @@ from pointstamp.graphs.graph import DST, ID, SRC, Graph, check_graph
 
 
 def k_core(graph: Graph) -> ps.Table:
-    """``id`` and ``core`` of every vertex; 0 where it has no neighbour."""
+    """Compute the core number of each vertex.
+
+    Returns:
+        A table of ``id`` and ``core``; 0 for a vertex without neighbors.
+
+    Examples:
+        >>> flow = ps.Dataflow("graph")
+        >>> graph = ps.graphs.Graph(flow.table("edges", "src long, dst long"))
+        >>> flow.output("out", ps.graphs.k_core(graph))
+        >>> edges = pa.table({"src": [1, 2, 3], "dst": [2, 3, 1]})
+        >>> flow.run(edges=edges).table("out").sort_by("id").to_pydict()
+        {'id': [1, 2, 3], 'core': [2, 2, 2]}
+
+    """
     check_graph("k_core", graph)
     if graph.needs_numbers:
         return graph.by_id(k_core(graph.in_numbers))

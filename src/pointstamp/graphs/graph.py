@@ -38,10 +38,26 @@ WEIGHT: Final = "weight"
 
 
 class Graph:
-    """Vertices and edges with their properties, as tables that change from epoch to epoch.
+    """A graph: vertices and edges with their properties, as tables that change from epoch to epoch.
 
-    ``src`` and ``dst`` name the columns of the two ends of an edge, ``id`` the column of a vertex, and
-    ``weight`` a column of numbers. In a graph that is not ``directed`` every edge leads both ways.
+    Args:
+        edges: A table, or a stream of edges that are only added.
+        vertices (Table | Stream, default None): The vertices with their properties. Ends of edges are
+            vertices without being listed here.
+        src (str, default "src"): The column of the source of an edge.
+        dst (str, default "dst"): The column of the destination of an edge.
+        id (str, default "id"): The column of the id of a vertex.
+        weight (str, default None): A numeric column of edges.
+        directed (bool, default True): Whether edges have a direction.
+
+    Examples:
+        >>> flow = ps.Dataflow("graph")
+        >>> graph = ps.graphs.Graph(flow.table("edges", "src long, dst long"))
+        >>> flow.output("out", ps.graphs.wcc(graph))
+        >>> edges = pa.table({"src": [1, 2], "dst": [2, 3]})
+        >>> flow.run(edges=edges).table("out").sort_by("id").to_pydict()
+        {'id': [1, 2, 3], 'component': [1, 1, 1]}
+
     """
 
     def __init__(

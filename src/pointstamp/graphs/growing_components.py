@@ -35,13 +35,28 @@ from pointstamp.timely import Capability
 def connected_components(
     edges: Stream | Table, *, src: str = "src", dst: str = "dst", diff: str | None = None
 ) -> Stream:
-    """The component of every vertex, as "vertex long, component long": per epoch those that changed.
+    """Compute the weakly connected components of a growing graph, as a stream of changed labels.
 
-    ``src`` and ``dst`` name the columns of the two ends, whole numbers; which end is which does not matter,
-    an edge may come again, and an edge from a vertex to itself makes the vertex known. ``diff`` names a
-    column that says how often each edge is added, at least once: an edge that is to be taken away is refused.
-    A table of edges must be one that only grows; of one from which edges are taken away, components are a
-    loop: ``vertices.iterate(...)``.
+    For edges that can be deleted, use ``ps.graphs.wcc``.
+
+    Args:
+        edges: A stream or an append-only table of edges. Duplicate edges are allowed, and a self-loop adds a
+            vertex.
+        src (str, default "src"): The column of one end, an integer.
+        dst (str, default "dst"): The column of the other end. The direction makes no difference.
+        diff (str, default None): A column with the multiplicity of each edge; a deletion raises FlowError.
+
+    Returns:
+        A stream of ``vertex`` and ``component``: in each epoch the vertices whose component changed.
+
+    Examples:
+        >>> flow = ps.Dataflow("components")
+        >>> edges = flow.stream_input("edges", "src long, dst long")
+        >>> flow.output("out", ps.graphs.connected_components(edges))
+        >>> results = flow.run(edges=[[{"src": 1, "dst": 2}], [{"src": 2, "dst": 0}]])
+        >>> results["out"][1].sort_by("vertex").to_pydict()
+        {'vertex': [0, 1, 2], 'component': [0, 0, 0]}
+
     """
     if isinstance(edges, Table):
         edges = _added_edges(edges)

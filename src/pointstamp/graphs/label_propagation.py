@@ -31,10 +31,26 @@ from pointstamp.ports import Context, Piece, saved
 
 
 def cdlp(graph: Graph, *, rounds: int = 10) -> Table:
-    """The community of every vertex after some rounds: ``id`` and ``label``, which is the id of a vertex.
+    """Detect communities by label propagation.
 
-    An edge counts as often as it is there. In a directed graph it counts in both directions, so that of two
-    vertices with edges both ways each counts twice for the other. A vertex without edges keeps its label.
+    An edge counts with its multiplicity. In a directed graph it counts in both directions, so two vertices
+    with edges both ways count twice for each other. A vertex without edges keeps its label.
+
+    Args:
+        graph: The graph.
+        rounds (int, default 10): The number of rounds.
+
+    Returns:
+        A table of ``id`` and ``label``, which is the id of a vertex.
+
+    Examples:
+        >>> flow = ps.Dataflow("graph")
+        >>> graph = ps.graphs.Graph(flow.table("edges", "src long, dst long"))
+        >>> flow.output("out", ps.graphs.cdlp(graph))
+        >>> edges = pa.table({"src": [1, 2, 3], "dst": [2, 3, 1]})
+        >>> flow.run(edges=edges).table("out").sort_by("id").to_pydict()
+        {'id': [1, 2, 3], 'label': [1, 1, 1]}
+
     """
     check_graph("cdlp", graph)
     if rounds < 0:

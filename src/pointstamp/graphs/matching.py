@@ -21,7 +21,20 @@ from pointstamp.graphs.graph import DST, ID, SRC, Graph, check_graph
 
 
 def maximal_matching(graph: Graph) -> ps.Table:
-    """``src`` and ``dst`` of the edges that are matched; ``src`` is the lesser end."""
+    """Compute a maximal matching.
+
+    Returns:
+        A table of the matched edges, ``src`` and ``dst``; ``src`` is the lesser end.
+
+    Examples:
+        >>> flow = ps.Dataflow("graph")
+        >>> graph = ps.graphs.Graph(flow.table("edges", "src long, dst long"), directed=False)
+        >>> flow.output("out", ps.graphs.maximal_matching(graph))
+        >>> edges = pa.table({"src": [1, 2, 4], "dst": [2, 3, 5]})
+        >>> flow.run(edges=edges).table("out").sort_by("src").to_pydict()
+        {'src': [2, 4], 'dst': [3, 5]}
+
+    """
     check_graph("maximal_matching", graph)
     ends = {
         SRC: ps.functions.least(ps.col(SRC), ps.col(DST)),

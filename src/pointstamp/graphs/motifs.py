@@ -23,9 +23,22 @@ from pointstamp.graphs.graph import DST, ID, SRC, Graph, check_graph
 
 
 def find(graph: Graph, motif: str) -> Table:
-    """All places where the motif is found, such as ``"(a)-[e]->(b); !(b)-[]->(a)"``, as often as it is.
+    """Find all matches of a motif, with multiplicity.
 
-    Terms without a vertex in common are all pairs. In a graph that is not directed an edge leads both ways.
+    Args:
+        graph: The graph. In an undirected graph an edge matches both ways.
+        motif: Terms such as ``"(a)-[e]->(b); !(b)-[]->(a)"``. Terms without a common vertex are all pairs.
+
+    Returns:
+        A table with the properties of the named vertices and edges, in columns such as ``a.id``.
+
+    Examples:
+        >>> flow = ps.Dataflow("graph")
+        >>> graph = ps.graphs.Graph(flow.table("edges", "src long, dst long"))
+        >>> flow.output("out", ps.graphs.find(graph, "(a)-[]->(b); (b)-[]->(c)"))
+        >>> flow.run(edges=pa.table({"src": [1, 2], "dst": [2, 3]})).table("out").to_pylist()
+        [{'a.id': 1, 'b.id': 2, 'c.id': 3}]
+
     """
     check_graph("find", graph)
     terms = terms_of(motif)

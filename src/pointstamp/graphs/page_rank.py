@@ -53,11 +53,29 @@ _COUNTS: Final = pa.schema([(DIFF, pa.int64())])
 def pagerank(
     graph: Graph, *, damping: float = 0.85, tolerance: float = 1e-4, sums_to: SumsTo = "one"
 ) -> Table:
-    """The PageRank of every vertex: ``id`` and ``rank``, each within the relative tolerance of the exact one.
+    """Compute the PageRank of each vertex.
 
-    An edge that is there twice counts twice, and an edge from a vertex to itself counts. With
-    ``sums_to="one"`` ranks are those of networkx and igraph, with ``"vertices"`` those of GraphFrames, and
-    with None (1 - damping) + damping * (what comes in), where a change costs the ranks that change.
+    A duplicate edge counts twice, and a self-loop counts.
+
+    Args:
+        graph: The graph.
+        damping (float, default 0.85): The damping factor.
+        tolerance (float, default 0.0001): The maximum relative error of each rank.
+        sums_to (str, default "one"): ``"one"`` scales ranks as networkx and igraph do, ``"vertices"`` as
+            GraphFrames does. With None a rank is ``(1 - damping) + damping * incoming``, and a change updates
+            only the ranks that change.
+
+    Returns:
+        A table of ``id`` and ``rank``.
+
+    Examples:
+        >>> flow = ps.Dataflow("graph")
+        >>> graph = ps.graphs.Graph(flow.table("edges", "src long, dst long"))
+        >>> flow.output("out", ps.graphs.pagerank(graph).select("id", rank=F.round("rank", 2)))
+        >>> edges = pa.table({"src": [1, 2, 3], "dst": [2, 3, 1]})
+        >>> flow.run(edges=edges).table("out").sort_by("id").to_pydict()
+        {'id': [1, 2, 3], 'rank': [0.33, 0.33, 0.33]}
+
     """
     check_graph("pagerank", graph)
     ranks = _pushed("pagerank", graph, None, damping, tolerance)
@@ -72,12 +90,31 @@ def personalised_pagerank(
     tolerance: float = 1e-4,
     sums_to: SumsTo = "one",
 ) -> Table:
-    """The PageRank of every vertex as seen from some: ``id`` and ``rank``, with resets at the sources only.
+    """Compute the personalized PageRank of each vertex, which resets to the sources only.
 
-    ``sources`` are ids, one or several, or a table of ``id``; those that are no vertices count for nothing.
-    Before scaling, a rank differs from the exact one by at most the tolerance times the vertex's PageRank. So
-    with few sources in a large graph, set it well below the number of sources divided by that of vertices.
-    While none of the sources is a vertex, all ranks are 0, exactly.
+    Before scaling, a rank differs from the exact one by at most the tolerance times the PageRank of the
+    vertex. With few sources in a large graph, set ``tolerance`` well below the number of sources divided by
+    the number of vertices. While no source is a vertex, all ranks are 0.
+
+    Args:
+        graph: The graph.
+        sources: An id, several ids, or a table of ``id``; ids that are not vertices are ignored.
+        damping (float, default 0.85): The damping factor.
+        tolerance (float, default 0.0001): The maximum error, as above.
+        sums_to (str, default "one"): As in ``pagerank``.
+
+    Returns:
+        A table of ``id`` and ``rank``.
+
+    Examples:
+        >>> flow = ps.Dataflow("graph")
+        >>> graph = ps.graphs.Graph(flow.table("edges", "src long, dst long"))
+        >>> ranks = ps.graphs.personalised_pagerank(graph, 1)
+        >>> flow.output("out", ranks.select("id", rank=F.round("rank", 2)))
+        >>> edges = pa.table({"src": [1, 2, 3], "dst": [2, 3, 1]})
+        >>> flow.run(edges=edges).table("out").sort_by("id").to_pydict()
+        {'id': [1, 2, 3], 'rank': [0.39, 0.33, 0.28]}
+
     """
     check_graph("personalised_pagerank", graph)
     who = "personalised_pagerank"

@@ -27,10 +27,25 @@ SEARCHES_MAX: Final = 32
 def shortest_paths(
     graph: Graph, landmarks: ps.Table | Iterable[Key] | Key, *, weighted: bool = False
 ) -> ps.Table:
-    """``id``, ``landmark`` and ``distance``: of every vertex to every landmark that it can reach.
+    """Compute the distance of each vertex to each landmark that it can reach.
 
-    ``landmarks`` are several ids, one, or a table of ``id``. Distances are numbers of edges, or with
-    ``weighted`` sums of weights, which must not be less than 0.
+    Args:
+        graph: The graph.
+        landmarks: An id, several ids, or a table of ``id``.
+        weighted (bool, default False): Sum the weights of edges, which must not be negative; otherwise count
+            edges.
+
+    Returns:
+        A table of ``id``, ``landmark`` and ``distance``.
+
+    Examples:
+        >>> flow = ps.Dataflow("graph")
+        >>> graph = ps.graphs.Graph(flow.table("edges", "src long, dst long"))
+        >>> flow.output("out", ps.graphs.shortest_paths(graph, 3))
+        >>> edges = pa.table({"src": [1, 2, 4], "dst": [2, 3, 5]})
+        >>> flow.run(edges=edges).table("out").sort_by("id").to_pydict()
+        {'id': [1, 2, 3], 'landmark': [3, 3, 3], 'distance': [2, 1, 0]}
+
     """
     check_graph("shortest_paths", graph)
     if not isinstance(landmarks, ps.Table):
@@ -86,10 +101,24 @@ def _side_by_side(
 
 
 def bfs(graph: Graph, source: ps.Table | Iterable[Key] | Key) -> ps.Table:
-    """Return ``id`` and ``level`` of every reachable vertex: 0 for the source, 1 for its neighbors.
+    """Compute the level of each reachable vertex: 0 for the source, 1 for its neighbors.
 
-    ``source`` is an id, several ids, or a table of ``id``; with several the nearest counts. One that is no
-    vertex of the graph is not there.
+    Args:
+        graph: The graph.
+        source: An id, several ids, or a table of ``id``; with several, the nearest counts. An id that is not
+            a vertex is ignored.
+
+    Returns:
+        A table of ``id`` and ``level``.
+
+    Examples:
+        >>> flow = ps.Dataflow("graph")
+        >>> graph = ps.graphs.Graph(flow.table("edges", "src long, dst long"))
+        >>> flow.output("out", ps.graphs.bfs(graph, 1))
+        >>> edges = pa.table({"src": [1, 2, 4], "dst": [2, 3, 5]})
+        >>> flow.run(edges=edges).table("out").sort_by("id").to_pydict()
+        {'id': [1, 2, 3], 'level': [0, 1, 2]}
+
     """
     check_graph("bfs", graph)
     if graph.needs_numbers:
@@ -103,9 +132,23 @@ def bfs(graph: Graph, source: ps.Table | Iterable[Key] | Key) -> ps.Table:
 
 
 def reachable(graph: Graph, sources: ps.Table | Iterable[Key] | Key) -> ps.Table:
-    """``id`` of every vertex to which a path leads from one of the sources, and of the sources.
+    """Compute the vertices that are reachable from the sources, including the sources.
 
-    ``sources`` are several ids, one, or a table of ``id``; an id that is not a vertex of the graph is absent.
+    Args:
+        graph: The graph.
+        sources: An id, several ids, or a table of ``id``; ids that are not vertices are ignored.
+
+    Returns:
+        A table of ``id``.
+
+    Examples:
+        >>> flow = ps.Dataflow("graph")
+        >>> graph = ps.graphs.Graph(flow.table("edges", "src long, dst long"))
+        >>> flow.output("out", ps.graphs.reachable(graph, 1))
+        >>> edges = pa.table({"src": [1, 2, 4], "dst": [2, 3, 5]})
+        >>> flow.run(edges=edges).table("out").sort_by("id").to_pydict()
+        {'id': [1, 2, 3]}
+
     """
     check_graph("reachable", graph)
     if graph.needs_numbers:
@@ -123,10 +166,23 @@ def reachable(graph: Graph, sources: ps.Table | Iterable[Key] | Key) -> ps.Table
 
 
 def sssp(graph: Graph, source: ps.Table | Iterable[Key] | Key) -> ps.Table:
-    """``id`` and ``distance`` of every vertex that can be reached, 0 for the source.
+    """Compute the shortest distance of each reachable vertex from the source.
 
-    ``source`` is an id, several ids, or a table of ``id``; with several the nearest counts. A weight that is
-    less than 0, null or not a number is refused when it comes.
+    Args:
+        graph: A graph with weights. A weight that is negative, null or NaN raises FlowError.
+        source: An id, several ids, or a table of ``id``; with several, the nearest counts.
+
+    Returns:
+        A table of ``id`` and ``distance``; 0 for the source.
+
+    Examples:
+        >>> flow = ps.Dataflow("graph")
+        >>> graph = ps.graphs.Graph(flow.table("edges", "src long, dst long, cost double"), weight="cost")
+        >>> flow.output("out", ps.graphs.sssp(graph, 1))
+        >>> edges = pa.table({"src": [1, 2, 1], "dst": [2, 3, 3], "cost": [1.0, 1.0, 5.0]})
+        >>> flow.run(edges=edges).table("out").sort_by("id").to_pydict()
+        {'id': [1, 2, 3], 'distance': [0.0, 1.0, 2.0]}
+
     """
     check_graph("sssp", graph)
     if graph.needs_numbers and graph.weight is not None:
@@ -181,9 +237,21 @@ def _not_negative(weight: str, steps: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def topological_levels(graph: Graph) -> ps.Table:
-    """Return ``id`` and ``level`` of every vertex: 0 without incoming edges, null on and after a cycle.
+    """Compute the topological level of each vertex.
 
-    An edge from a vertex to itself is a cycle, and so is every edge that has no direction.
+    A self-loop is a cycle, and so is an undirected edge.
+
+    Returns:
+        A table of ``id`` and ``level``: 0 for a vertex without incoming edges, null on and after a cycle.
+
+    Examples:
+        >>> flow = ps.Dataflow("graph")
+        >>> graph = ps.graphs.Graph(flow.table("edges", "src long, dst long"))
+        >>> flow.output("out", ps.graphs.topological_levels(graph))
+        >>> edges = pa.table({"src": [1, 2, 4], "dst": [2, 3, 5]})
+        >>> flow.run(edges=edges).table("out").sort_by("id").to_pydict()
+        {'id': [1, 2, 3, 4, 5], 'level': [0, 1, 2, 0, 1]}
+
     """
     check_graph("topological_levels", graph)
     links = graph.links.select(SRC, DST).distinct().named("levels: links")

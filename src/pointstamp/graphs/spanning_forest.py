@@ -30,7 +30,21 @@ from pointstamp.graphs.weak_components import COMPONENT, least_label
 
 
 def minimum_spanning_forest(graph: Graph) -> ps.Table:
-    """``src``, ``dst`` and ``weight`` of the edges of the forest; ``src`` is the lesser end."""
+    """Compute the minimum spanning forest.
+
+    Returns:
+        A table of ``src``, ``dst`` and ``weight`` of the edges of the forest; ``src`` is the lesser end.
+
+    Examples:
+        >>> flow = ps.Dataflow("graph")
+        >>> edges = flow.table("edges", "src long, dst long, cost double")
+        >>> graph = ps.graphs.Graph(edges, weight="cost", directed=False)
+        >>> flow.output("out", ps.graphs.minimum_spanning_forest(graph))
+        >>> edges = pa.table({"src": [1, 2, 1], "dst": [2, 3, 3], "cost": [1.0, 1.0, 5.0]})
+        >>> flow.run(edges=edges).table("out").sort_by("src").to_pydict()
+        {'src': [1, 2], 'dst': [2, 3], 'weight': [1.0, 1.0]}
+
+    """
     check_graph("minimum_spanning_forest", graph)
     if graph.weight is None:
         raise FlowError(

@@ -26,7 +26,20 @@ from pointstamp.graphs.weak_components import COMPONENT, by_least_id, least_labe
 
 
 def scc(graph: Graph) -> ps.Table:
-    """``id`` and ``component`` of every vertex; a component is named by its least vertex."""
+    """Compute the strongly connected components.
+
+    Returns:
+        A table of ``id`` and ``component``, the least id of the component.
+
+    Examples:
+        >>> flow = ps.Dataflow("graph")
+        >>> graph = ps.graphs.Graph(flow.table("edges", "src long, dst long"))
+        >>> flow.output("out", ps.graphs.scc(graph))
+        >>> edges = pa.table({"src": [1, 2, 3], "dst": [2, 3, 1]})
+        >>> flow.run(edges=edges).table("out").sort_by("id").to_pydict()
+        {'id': [1, 2, 3], 'component': [1, 1, 1]}
+
+    """
     check_graph("scc", graph)
     if graph.needs_numbers:
         return by_least_id(graph, scc(graph.in_numbers), name="scc")

@@ -37,7 +37,20 @@ from pointstamp.graphs.graph import DST, ID, SRC, Graph, check_graph
 
 
 def triangles(graph: Graph) -> ps.Table:
-    """``id`` and ``triangles``, in how many it is a corner, of every vertex."""
+    """Count the triangles at each vertex.
+
+    Returns:
+        A table of ``id`` and ``triangles``.
+
+    Examples:
+        >>> flow = ps.Dataflow("graph")
+        >>> graph = ps.graphs.Graph(flow.table("edges", "src long, dst long"))
+        >>> flow.output("out", ps.graphs.triangles(graph))
+        >>> edges = pa.table({"src": [1, 2, 3], "dst": [2, 3, 1]})
+        >>> flow.run(edges=edges).table("out").sort_by("id").to_pydict()
+        {'id': [1, 2, 3], 'triangles': [1, 1, 1]}
+
+    """
     check_graph("triangles", graph)
     if graph.needs_numbers:
         return graph.by_id(triangles(graph.in_numbers))
@@ -46,7 +59,20 @@ def triangles(graph: Graph) -> ps.Table:
 
 
 def triangle_count(graph: Graph) -> ps.Table:
-    """One row with ``triangles``: how many there are in all."""
+    """Count the triangles of the graph.
+
+    Returns:
+        A table of one row with ``triangles``.
+
+    Examples:
+        >>> flow = ps.Dataflow("graph")
+        >>> graph = ps.graphs.Graph(flow.table("edges", "src long, dst long"))
+        >>> flow.output("out", ps.graphs.triangle_count(graph))
+        >>> edges = pa.table({"src": [1, 2, 3], "dst": [2, 3, 1]})
+        >>> flow.run(edges=edges).table("out").sort_by("triangles").to_pydict()
+        {'triangles': [1]}
+
+    """
     check_graph("triangle_count", graph)
     if graph.needs_numbers:
         return triangle_count(graph.in_numbers)
@@ -381,7 +407,20 @@ def _slot_pairs(firsts: Slots, last: Slots) -> Iterator[tuple[Slots, Slots]]:
 
 
 def lcc(graph: Graph) -> ps.Table:
-    """``id`` and ``coefficient``, from 0 to 1, of every vertex."""
+    """Compute the local clustering coefficient of each vertex.
+
+    Returns:
+        A table of ``id`` and ``coefficient``, from 0 to 1.
+
+    Examples:
+        >>> flow = ps.Dataflow("graph")
+        >>> graph = ps.graphs.Graph(flow.table("edges", "src long, dst long"), directed=False)
+        >>> flow.output("out", ps.graphs.lcc(graph))
+        >>> edges = pa.table({"src": [1, 2, 3], "dst": [2, 3, 1]})
+        >>> flow.run(edges=edges).table("out").sort_by("id").to_pydict()
+        {'id': [1, 2, 3], 'coefficient': [1.0, 1.0, 1.0]}
+
+    """
     check_graph("lcc", graph)
     if graph.needs_numbers:
         return graph.by_id(lcc(graph.in_numbers))

@@ -47,7 +47,21 @@ Message: TypeAlias = Expression | Mapping[str, Any]
 
 
 def triplets(graph: Graph) -> Table:
-    """Every edge with its properties and those of its ends: ``src``, ``dst``, ``src_age``, ``dst_age``."""
+    """Return each edge with its properties and the properties of its ends.
+
+    Returns:
+        A table with columns such as ``src``, ``dst``, ``src_age`` and ``dst_age``.
+
+    Examples:
+        >>> flow = ps.Dataflow("graph")
+        >>> people = flow.table("people", "id long, age long")
+        >>> graph = ps.graphs.Graph(flow.table("edges", "src long, dst long"), people)
+        >>> flow.output("out", ps.graphs.triplets(graph))
+        >>> ages = pa.table({"id": [1, 2], "age": [30, 40]})
+        >>> flow.run(edges=pa.table({"src": [1], "dst": [2]}), people=ages).table("out").to_pylist()
+        [{'src': 1, 'dst': 2, 'src_age': 30, 'dst_age': 40}]
+
+    """
     check_graph("triplets", graph)
     return with_ends(graph.edges, graph.vertices)
 
@@ -75,10 +89,27 @@ def aggregate_messages(
     aggregates: Mapping[str, Any] | None = None,
     **named: Any,  # noqa: ANN401 - aggregates, as reduce takes them
 ) -> Table:
-    """``id`` and aggregates of what was sent to it, for every vertex to which something was sent.
+    """Send messages along edges, and aggregate them for each vertex that receives one.
 
-    ``to_src`` and ``to_dst`` are expressions over the columns of triplets; with one of them, or both, each
-    edge sends a message to that end. In a graph that is not directed ends are as the edges say.
+    Args:
+        graph: The graph. In an undirected graph, the ends are those that the edges have.
+        to_src (Expression | Mapping, default None): The message to the source of each edge, over the columns
+            of triplets.
+        to_dst (Expression | Mapping, default None): The message to the destination of each edge.
+        aggregates: Aggregates over the messages, by the names of their columns.
+        **named: The same as keywords.
+
+    Returns:
+        A table of ``id`` and the aggregates.
+
+    Examples:
+        >>> flow = ps.Dataflow("graph")
+        >>> graph = ps.graphs.Graph(flow.table("edges", "src long, dst long"))
+        >>> flow.output("out", ps.graphs.aggregate_messages(graph, to_dst=ps.lit(1), n=ps.count()))
+        >>> edges = pa.table({"src": [1, 2, 4], "dst": [2, 3, 5]})
+        >>> flow.run(edges=edges).table("out").sort_by("id").to_pydict()
+        {'id': [2, 3, 5], 'n': [1, 1, 1]}
+
     """
     check_graph("aggregate_messages", graph)
     sent = messages_of("aggregate_messages", triplets(graph), to_src, to_dst)
@@ -109,9 +140,22 @@ def messages_of(who: str, of: Table, to_src: Message | None, to_dst: Message | N
 
 
 def degrees(graph: Graph) -> ps.Table:
-    """``id``, ``in_degree``, ``out_degree`` and ``degree``, their sum, of every vertex.
+    """Compute the degrees of each vertex.
 
-    Where edges have no direction all three are the number of ends of edges at the vertex.
+    Args:
+        graph: The graph. In an undirected graph all three are the number of edge ends at the vertex.
+
+    Returns:
+        A table of ``id``, ``in_degree``, ``out_degree`` and ``degree``, their sum.
+
+    Examples:
+        >>> flow = ps.Dataflow("graph")
+        >>> graph = ps.graphs.Graph(flow.table("edges", "src long, dst long"))
+        >>> flow.output("out", ps.graphs.degrees(graph))
+        >>> edges = pa.table({"src": [1], "dst": [2]})
+        >>> flow.run(edges=edges).table("out").sort_by("id").to_pydict()
+        {'id': [1, 2], 'in_degree': [0, 1], 'out_degree': [1, 0], 'degree': [1, 1]}
+
     """
     check_graph("degrees", graph)
     none, one = ps.lit(0, "long"), ps.lit(1, "long")
@@ -145,16 +189,36 @@ def pregel(
     rounds: int | None = None,
     max_rounds: int | None = None,
 ) -> Table:
-    """``id`` and the state of every vertex after the last round.
+    """Run a vertex program in rounds and return the state of each vertex.
 
-    ``start`` gives the columns of the state, as expressions over the properties of a vertex. ``to_src`` and
-    ``to_dst`` are messages, over the columns of a triplet: ``src``, ``dst``, the properties of the edge, and
-    the states of its ends as ``src_dist`` and ``dst_dist``. ``update`` has an expression for each column of
-    the state, over ``id``, the state and the aggregates, or is a function from a batch of these columns to
-    one of ``id`` and the state, which must make the same of a row whatever rows stand beside it.
+    Args:
+        graph: The graph.
+        start: The columns of the state in round 0, as expressions over the properties of a vertex.
+        update: The columns of the state in the next round, as expressions over ``id``, the state and the
+            aggregates; or a function from a batch of these columns to one of ``id`` and the state, which must
+            treat each row independently.
+        aggregates: Aggregates over the messages to a vertex, by the names of their columns.
+        to_src (Expression | Mapping, default None): The message to the source of each edge, over the columns
+            of a triplet: ``src``, ``dst``, the properties of the edge, and the states of its ends, such as
+            ``src_dist`` and ``dst_dist``.
+        to_dst (Expression | Mapping, default None): The message to the destination of each edge.
+        rounds (int, default None): The number of rounds. Default: until no state changes.
+        max_rounds (int, default None): A program that needs more rounds raises FlowError.
 
-    With ``rounds`` it ends after so many. Without, it ends when no state changes; one that continues for
-    ``max_rounds`` is an error.
+    Returns:
+        A table of ``id`` and the state after the last round.
+
+    Examples:
+        >>> flow = ps.Dataflow("greatest id")
+        >>> graph = ps.graphs.Graph(flow.table("edges", "src long, dst long"))
+        >>> greatest = ps.graphs.pregel(
+        ...     graph, start={"best": ps.col("id")}, to_dst=ps.col("src_best"),
+        ...     aggregates={"m": ps.max("msg")}, update={"best": F.greatest("best", "m")})
+        >>> flow.output("out", greatest)
+        >>> edges = pa.table({"src": [3, 1], "dst": [1, 2]})
+        >>> flow.run(edges=edges).table("out").sort_by("id").to_pydict()
+        {'id': [1, 2, 3], 'best': [3, 3, 3]}
+
     """
     check_graph("pregel", graph)
     _check(start, update, aggregates, rounds)

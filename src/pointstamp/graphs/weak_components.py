@@ -26,7 +26,20 @@ from pointstamp.graphs.search_state import DISTANCE
 
 
 def wcc(graph: Graph) -> ps.Table:
-    """``id`` and ``component`` of every vertex."""
+    """Compute the weakly connected components.
+
+    Returns:
+        A table of ``id`` and ``component``, the least id of the component.
+
+    Examples:
+        >>> flow = ps.Dataflow("graph")
+        >>> graph = ps.graphs.Graph(flow.table("edges", "src long, dst long"))
+        >>> flow.output("out", ps.graphs.wcc(graph))
+        >>> edges = pa.table({"src": [1, 2, 4], "dst": [2, 3, 5]})
+        >>> flow.run(edges=edges).table("out").sort_by("id").to_pydict()
+        {'id': [1, 2, 3, 4, 5], 'component': [1, 1, 1, 4, 4]}
+
+    """
     check_graph("wcc", graph)
     if graph.needs_numbers:
         return by_least_id(graph, wcc(graph.in_numbers), name="wcc")

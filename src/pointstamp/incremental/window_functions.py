@@ -81,37 +81,117 @@ class OrderFunction(Windowed):
 
 
 def row_number() -> OrderFunction:
-    """The place of the row, from 1 on; copies of a row have places of their own."""
+    """Number the rows of a partition from 1. Copies of a row have separate numbers.
+
+    Examples:
+        >>> flow = ps.Dataflow("row_number")
+        >>> sales = flow.table("sales", "price long")
+        >>> flow.output("out", sales.with_columns(x=ps.row_number().over(order_by="price")))
+        >>> results = flow.run(sales=[[{"price": 5}, {"price": 3}]])
+        >>> results.table("out").sort_by("price").to_pylist()
+        [{'price': 3, 'x': 1}, {'price': 5, 'x': 2}]
+
+    """
     return OrderFunction("row_number")
 
 
 def rank() -> OrderFunction:
-    """One more than the number of rows that come before in ``by``; rows that it holds for equal share it."""
+    """Return one more than the number of rows before this one in the order; ties share a rank.
+
+    Examples:
+        >>> flow = ps.Dataflow("rank")
+        >>> sales = flow.table("sales", "price long")
+        >>> flow.output("out", sales.with_columns(x=ps.rank().over(order_by="price")))
+        >>> results = flow.run(sales=[[{"price": 5}, {"price": 3}]])
+        >>> results.table("out").sort_by("price").to_pylist()
+        [{'price': 3, 'x': 1}, {'price': 5, 'x': 2}]
+
+    """
     return OrderFunction("rank")
 
 
 def dense_rank() -> OrderFunction:
-    """Like ``rank``, but without gaps: one more than the number of different places before."""
+    """Return the rank without gaps: one more than the number of distinct places before this one.
+
+    Examples:
+        >>> flow = ps.Dataflow("dense_rank")
+        >>> sales = flow.table("sales", "price long")
+        >>> flow.output("out", sales.with_columns(x=ps.dense_rank().over(order_by="price")))
+        >>> results = flow.run(sales=[[{"price": 5}, {"price": 3}]])
+        >>> results.table("out").sort_by("price").to_pylist()
+        [{'price': 3, 'x': 1}, {'price': 5, 'x': 2}]
+
+    """
     return OrderFunction("dense_rank")
 
 
 def lag(column: str | Expression, offset: int = 1, default: Value = None) -> OrderFunction:
-    """The value of a column in the row so many before this one; ``default`` where there is none."""
+    """Return the value of a column in an earlier row.
+
+    Args:
+        column: A column or an expression.
+        offset (int, default 1): The number of rows before this one.
+        default (default None): The value if there is no such row.
+
+    Examples:
+        >>> flow = ps.Dataflow("lag")
+        >>> sales = flow.table("sales", "price long")
+        >>> flow.output("out", sales.with_columns(x=ps.lag("price").over(order_by="price")))
+        >>> results = flow.run(sales=[[{"price": 5}, {"price": 3}]])
+        >>> results.table("out").sort_by("price").to_pylist()
+        [{'price': 3, 'x': None}, {'price': 5, 'x': 3}]
+
+    """
     return OrderFunction("lag", column, offset, default)
 
 
 def lead(column: str | Expression, offset: int = 1, default: Value = None) -> OrderFunction:
-    """The value of a column in the row so many behind this one; ``default`` where there is none."""
+    """Return the value of a column in a later row.
+
+    Args:
+        column: A column or an expression.
+        offset (int, default 1): The number of rows after this one.
+        default (default None): The value if there is no such row.
+
+    Examples:
+        >>> flow = ps.Dataflow("lead")
+        >>> sales = flow.table("sales", "price long")
+        >>> flow.output("out", sales.with_columns(x=ps.lead("price", default=0).over(order_by="price")))
+        >>> results = flow.run(sales=[[{"price": 5}, {"price": 3}]])
+        >>> results.table("out").sort_by("price").to_pylist()
+        [{'price': 3, 'x': 5}, {'price': 5, 'x': 0}]
+
+    """
     return OrderFunction("lead", column, offset, default)
 
 
 def first_value(column: str | Expression) -> OrderFunction:
-    """The value of a column in the first row of the key."""
+    """Return the value of a column in the first row of the partition.
+
+    Examples:
+        >>> flow = ps.Dataflow("first_value")
+        >>> sales = flow.table("sales", "price long")
+        >>> flow.output("out", sales.with_columns(x=ps.first_value("price").over(order_by="price")))
+        >>> results = flow.run(sales=[[{"price": 5}, {"price": 3}]])
+        >>> results.table("out").sort_by("price").to_pylist()
+        [{'price': 3, 'x': 3}, {'price': 5, 'x': 3}]
+
+    """
     return OrderFunction("first_value", column)
 
 
 def last_value(column: str | Expression) -> OrderFunction:
-    """The value of a column in the last row of the key, and not only of those up to this row."""
+    """Return the value of a column in the last row of the partition, also if it is after this row.
+
+    Examples:
+        >>> flow = ps.Dataflow("last_value")
+        >>> sales = flow.table("sales", "price long")
+        >>> flow.output("out", sales.with_columns(x=ps.last_value("price").over(order_by="price")))
+        >>> results = flow.run(sales=[[{"price": 5}, {"price": 3}]])
+        >>> results.table("out").sort_by("price").to_pylist()
+        [{'price': 3, 'x': 5}, {'price': 5, 'x': 5}]
+
+    """
     return OrderFunction("last_value", column)
 
 

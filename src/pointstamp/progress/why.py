@@ -22,7 +22,7 @@ from pointstamp.topology.summary import Summary, identity, insert_minimal
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A pointstamp that holds a port's frontier at ``arrival``: how many there are, and the way."""
+    """A pointstamp that holds the frontier of a port at ``arrival``, its count, and its path to the port."""
 
     pointstamp: Pointstamp
     count: int

@@ -99,7 +99,7 @@ class CheckpointSight:
 
     def why(self, output: str) -> Json:
         """A checkpoint waits for nothing."""
-        raise SightError(f"a checkpoint does not work, so nothing holds output '{output}' back.")
+        raise SightError(f"a checkpoint does not run, so nothing holds output '{output}' back.")
 
     def metrics(self) -> str:
         """There are none."""
@@ -107,7 +107,7 @@ class CheckpointSight:
 
     def act(self, what: str, given: str) -> str:
         """A checkpoint cannot be told anything."""
-        raise SightError(f"a checkpoint cannot be told '{what} {given}'.")
+        raise SightError(f"a checkpoint does not accept the command '{what} {given}'.")
 
     def _entries(self) -> Iterator[Entry]:
         for record in self._records:

@@ -61,13 +61,13 @@ class Intake:
         """FlowError if an input cannot be declared complete before this epoch."""
         if name not in self._promises:
             raise FlowError(
-                f"input '{name}' has no epoch column, so its epochs are complete when their tick is. Only "
+                f"input '{name}' has no epoch column, so it cannot be advanced. Only "
                 f"inputs with an epoch column can be advanced: {', '.join(self._promises) or 'none'}."
             )
         before = self._promises[name].last
         if epoch < before:
             raise FlowError(
-                f"input '{name}' was said to be complete before epoch {before}; it cannot go back to epoch "
+                f"input '{name}' is already advanced to epoch {before}, so it cannot be advanced to epoch "
                 f"{epoch}. Advance it to epoch {before} or later."
             )
 

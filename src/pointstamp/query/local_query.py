@@ -160,8 +160,8 @@ def _extra(plan: Plan, name: str) -> ExtraColumns:
 def _check_again(name: str, given: Any) -> None:  # noqa: ANN401 - whatever came
     if hasattr(given, "__next__"):
         raise FlowError(
-            f"input '{name}' was given an iterator, which can be read only once; a run with a checkpoint "
-            "must be able to read its inputs again. Give a list, or a source such as ps.io.files(path)."
+            f"input '{name}' is an iterator, but a run with a checkpoint must be able to read its inputs "
+            "again. Give a list, or a source such as ps.io.files(path)."
         )
 
 

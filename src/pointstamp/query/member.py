@@ -303,9 +303,9 @@ class Member:
         policy = self.mission.plan.named(NodeKind.INPUT)[name].late
         if policy == "error":
             raise SourceError(
-                f"input '{name}' has a row of epoch {epoch} in tick {tick.number}, after it was said that "
-                f"everything before epoch {max(tick.open_from, tick.promised.get(name, 0))} is complete; the "
-                f"row is in '{part.locator}'. Advance the input later, give such rows a later epoch, or "
+                f"input '{name}' has a row of epoch {epoch} in tick {tick.number}, after the input was "
+                f"advanced to epoch {max(tick.open_from, tick.promised.get(name, 0))}; the row is in "
+                f"'{part.locator}'. Advance the input later, give such rows a later epoch, or "
                 "declare the input with late='output' or late='drop'."
             )
         if tick.open_from <= self._restored_epoch:

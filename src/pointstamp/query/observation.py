@@ -196,8 +196,8 @@ class Verification:
                 deadline, before = monotonic() + ANSWER_SECONDS_MAX, self.events
             if monotonic() > deadline:
                 raise InternalError(
-                    f"the judge of this run has not answered for {ANSWER_SECONDS_MAX:g} seconds; "
-                    f"{self._behind} events wait for it. Everything published so far was verified."
+                    f"the verifier of this run has not answered for {ANSWER_SECONDS_MAX:g} seconds, and "
+                    f"{self._behind} events are waiting. Everything published so far was verified."
                 )
 
     @property
@@ -228,6 +228,6 @@ class Verification:
         except StorageError as error:
             where = f"The events could not be saved: {error}"
         raise InternalError(
-            f"the run has broken a rule that every run must keep, and was ended: {finding.words}. Everything "
+            f"verification failed, and the run was stopped: {finding.words}. Everything "
             f"published so far was verified. {where}"
         )

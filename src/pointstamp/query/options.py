@@ -21,29 +21,37 @@ class QueryOptions:
     """The options of ``flow.start``, and those of ``flow.run`` on Spark.
 
     Attributes:
-        epoch: The column that holds the epoch of each row; a mapping says it for each input.
-        snapshots: How often snapshots are taken. Default: after every epoch.
-        restarts: How often the query starts again after failures.
-        accept_changes: Whether a checkpoint of a flow with other outputs or other functions is accepted.
-        savepoint: Begin a new checkpoint with a savepoint of another one: its path and the savepoint's name.
-        silence_seconds_max: A worker that is silent for so long is taken for dead.
-        verify: Judge everything that the workers do while they do it, against the models that the runtime
-            implements. An epoch is published after it was found right; a wrong step ends the query.
-        tick_every: Epochs are ticks of a clock, such as ``"1 second"``: one each time, with everything that
-            came since the last one, and also where nothing came.
-        dashboard: True or a port: serve a page that shows the query, and print its address.
-        dashboard_token: The token of that address. Default: a random one.
-        spare_crew: On Spark: a second crew stands by, which takes the place of one that has lost a worker.
-            It takes as many slots again, as long as the query runs.
-        min_workers: On Spark: the number of workers with which the flow runs. Default: 1.
-        rescale: On Spark: whether more executors are used when the query restarts, or at once.
-        barrier: On Spark: the workers are one barrier stage, all or none.
-        in_driver: On Spark: with ``workers=1``, the flow runs in the driver's process.
-        pushdown: For ``run`` on Spark: Spark itself does what stands directly behind an input and means the
-            same there; ``describe`` shows it. With False the workers do everything.
+        epoch (str | Mapping[str, str], default None): The column that has the epoch of each row; a mapping
+            names one for each input.
+        snapshots (SnapshotPolicy, default None): How often snapshots are taken. Default: after every epoch.
+        restarts (RestartPolicy, default None): How often the query restarts after failures.
+        accept_changes (bool, default False): Accept the checkpoint of a flow with other outputs or functions.
+        savepoint (tuple[path, str], default None): Start a new checkpoint from a savepoint of another one:
+            its path and the name of the savepoint.
+        silence_seconds_max (float, default 10): Seconds without a sign of life after which a worker counts as
+            lost.
+        verify (bool, default False): Verify every step of the workers, while they run, against the models
+            that the runtime implements. An epoch is published after it was verified; a wrong step ends the
+            query.
+        tick_every (str | timedelta, default None): Make an epoch of everything that arrives in this time,
+            such as ``"1 second"``, also if nothing arrives.
+        dashboard (bool | int, default False): True or a port: serve a page that shows the query, and print
+            its address.
+        dashboard_token (str, default None): The token of that address. Default: a random one.
+        spare_crew (bool, default False): On Spark: keep a second set of workers ready, which takes over if a
+            worker is lost. It uses the same number of slots again, as long as the query runs.
+        min_workers (int, default None): On Spark: the number of workers with which the flow can run. Default:
+            1.
+        rescale (str, default "restart"): On Spark: use more executors at the next restart, or ``"eager"``, at
+            once.
+        barrier (bool, default False): On Spark: start the workers as one barrier stage, all or none.
+        in_driver (bool, default False): On Spark: with ``workers=1``, run the flow in the driver process.
+        pushdown (bool, default True): For ``run`` on Spark: let Spark execute the operators directly
+            downstream of an input that have the same meaning there; ``describe`` shows them.
 
-    >>> QueryOptions(snapshots=SnapshotPolicy(epochs=10)).snapshots.epochs
-    10
+    Examples:
+        >>> ps.QueryOptions(snapshots=ps.SnapshotPolicy(epochs=10)).snapshots.epochs
+        10
 
     """
 
@@ -75,19 +83,18 @@ class QueryOptions:
             )
 
     def check_local(self, flow: str) -> None:
-        """Reject what only a query on Spark has."""
+        """Reject options that only a query on Spark has."""
         if given := [name for name in self._set() if name in _ON_SPARK]:
             raise FlowError(
-                f"flow '{flow}': the option {given[0]} was set for a query without Spark, which has no "
-                "slots to ask for. Remove it, or give on= a SparkSession."
+                f"flow '{flow}': option {given[0]} needs Spark. Remove it, or give on= a SparkSession."
             )
 
     def check_run(self, flow: str) -> None:
-        """Reject what a run to the end of its inputs does not have."""
+        """Reject options that a run to the end of its inputs does not have."""
         if given := [name for name in self._set() if name not in _OF_RUNS]:
             raise FlowError(
-                f"flow '{flow}': the option {given[0]} is for queries, and was given to run(). Remove it, or "
-                "use start(available_now=True)."
+                f"flow '{flow}': option {given[0]} is only for start(). Remove it, or use "
+                "start(available_now=True)."
             )
 
     def _set(self) -> list[str]:

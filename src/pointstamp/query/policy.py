@@ -14,13 +14,23 @@ BYTES_IN_FLIGHT_MAX: Final = 256 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPolicy:
-    """How often snapshots are taken: after so many epochs or so many seconds, whichever comes first.
+    """How often snapshots are taken: after a number of epochs or of seconds, whichever is first.
 
-    If neither is given, every epoch is saved. Output is published with the snapshot of its epoch, so this is
-    also the longest time that it waits. A chain of snapshots restarts from scratch after ``chain_max`` of
-    them, or when what changed has become larger than the whole; ``keep`` chains are kept. A snapshot of no
-    more than about ``inline_bytes_max`` bytes is in the journal with its commit, which saves writing files;
-    with 0 none is.
+    Output is published with the snapshot of its epoch, so this is also the longest time that it waits.
+
+    Attributes:
+        epochs (int, default None): Epochs between snapshots. Without ``epochs`` and ``seconds``, each epoch
+            is saved.
+        seconds (float, default None): Seconds between snapshots.
+        chain_max (int, default 256): Snapshots after which a new chain starts with a full snapshot. A chain
+            also ends when its changes are larger than the full state.
+        keep (int, default 2): Chains of snapshots that are kept.
+        inline_bytes_max (int, default 4096): A snapshot up to about this size is stored in the journal with
+            its commit, which saves writing files; with 0 none is.
+
+    Examples:
+        >>> options = ps.QueryOptions(snapshots=ps.SnapshotPolicy(seconds=10))
+
     """
 
     epochs: int | None = None
@@ -32,17 +42,23 @@ class SnapshotPolicy:
     def __post_init__(self) -> None:
         if (self.epochs is not None and self.epochs < 1) or (self.seconds or 0) < 0:
             raise FlowError(
-                "snapshots need an interval of at least 1 epoch or of 0 seconds or more, but were given "
-                f"epochs={self.epochs} and seconds={self.seconds}."
+                "SnapshotPolicy: epochs must be at least 1 and seconds 0 or more, got epochs={self.epochs} "
+                "and seconds={self.seconds}. Give larger values."
             )
         if self.chain_max < 1 or self.keep < 1:
             raise FlowError(
-                f"snapshots were given chain_max={self.chain_max} and keep={self.keep}; both must be at "
-                "least 1, or there would be no snapshot to resume from."
+                f"SnapshotPolicy: chain_max and keep must be at least 1, got chain_max={self.chain_max} "
+                f"and keep={self.keep}. Give larger values."
             )
 
     def is_due(self, epochs: int, seconds: float) -> bool:
-        """Whether to save now, so many epochs and seconds after the last time."""
+        """Return whether to take a snapshot, these epochs and seconds after the last one.
+
+        Examples:
+            >>> ps.SnapshotPolicy(epochs=10).is_due(epochs=9, seconds=1.0)
+            False
+
+        """
         if epochs < 1:
             return False
         every = 1 if self.epochs is None and self.seconds is None else self.epochs
@@ -51,13 +67,25 @@ class SnapshotPolicy:
 
     @property
     def patience_seconds(self) -> float:
-        """How long a finished epoch may wait for the next snapshot when nothing more comes."""
+        """The seconds that a complete epoch may wait for the next snapshot when no more rows arrive."""
         return 0.05 if self.seconds is None else self.seconds
 
 
 @dataclass(frozen=True, slots=True)
 class RestartPolicy:
-    """How often a query starts again after failures: so many within a time, with pauses that grow."""
+    """How often a query restarts after failures.
+
+    Attributes:
+        restarts_max (int, default 10): Restarts within the time below; one more failure ends the query.
+        within_seconds (float, default 600): The time in which restarts are counted.
+        pause_seconds (float, default 0.2): The pause before the first restart; it doubles for each further
+            one.
+        pause_seconds_max (float, default 30): The longest pause.
+
+    Examples:
+        >>> options = ps.QueryOptions(restarts=ps.RestartPolicy(restarts_max=3))
+
+    """
 
     restarts_max: int = 10
     within_seconds: float = 600.0
@@ -67,8 +95,8 @@ class RestartPolicy:
     def __post_init__(self) -> None:
         if self.restarts_max < 0:
             raise FlowError(
-                f"restarts_max is {self.restarts_max}, but must be 0 or more; with 0 a query never starts "
-                "again."
+                f"RestartPolicy: restarts_max must be 0 or more, got {self.restarts_max}. Give 0 to never "
+                "restart."
             )
 
 

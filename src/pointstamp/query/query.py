@@ -71,34 +71,45 @@ def nowhere(address: str) -> None:
 
 
 class SparkNames:
-    """The names of Spark's StreamingQuery for what ``Query`` has."""
+    """Aliases with the names of Spark's StreamingQuery."""
 
     @property
     def runId(self) -> str:  # noqa: N802 - Spark's name
-        """The same as ``run_id``."""
+        """Alias of ``run_id``."""
         return self._query.run_id
 
     @property
     def isActive(self) -> bool:  # noqa: N802 - Spark's name
-        """The same as ``is_active``."""
+        """Alias of ``is_active``."""
         return self._query.is_active
 
     @property
     def lastProgress(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """The same as ``last_progress``."""
+        """Alias of ``last_progress``."""
         return self._query.last_progress
 
     @property
     def recentProgress(self) -> list[dict[str, Any]]:  # noqa: N802 - Spark's name
-        """The same as ``recent_progress``."""
+        """Alias of ``recent_progress``."""
         return self._query.recent_progress
 
     def awaitTermination(self, timeout: float | None = None) -> bool | None:  # noqa: N802 - Spark's name
-        """The same as ``await_termination``."""
+        """Alias of ``await_termination``.
+
+        Examples:
+            >>> query.awaitTermination(timeout=0.01)
+            False
+
+        """
         return self._query.await_termination(timeout)
 
     def processAllAvailable(self, timeout: float | None = None) -> None:  # noqa: N802 - Spark's name
-        """The same as ``process_all_available``."""
+        """Alias of ``process_all_available``.
+
+        Examples:
+            >>> query.processAllAvailable()
+
+        """
         self._query.process_all_available(timeout)
 
     @property
@@ -108,7 +119,26 @@ class SparkNames:
 
 
 class Query(SparkNames):
-    """A running flow; ``stop`` it, or wait for its end with ``await_termination``."""
+    """A running query; ``flow.start`` returns it. Stop it with ``stop``, or wait with ``await_termination``.
+
+    The examples of the methods use the query of this one, before it is stopped.
+
+    Examples:
+        >>> import pathlib, tempfile
+        >>> import pyarrow.parquet as pq
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> (folder / "in").mkdir()
+        >>> pq.write_table(pa.table({"word": ["so", "so"]}), folder / "in" / "1.parquet")
+        >>> flow = ps.Dataflow("words")
+        >>> flow.output("counts", flow.table("words", "word string").count("word"))
+        >>> source = ps.io.files(folder / "in")
+        >>> query = flow.start(words=source, checkpoint=folder / "state", output=folder / "out")
+        >>> query.process_all_available()
+        >>> ps.read_table(folder / "out", "counts").to_pylist()
+        [{'word': 'so', 'count': 2}]
+        >>> query.stop()
+
+    """
 
     def __init__(
         self,
@@ -128,17 +158,27 @@ class Query(SparkNames):
         )
 
     def note(self, words: str) -> None:
-        """Add something about this start to the message of ``status``."""
+        """Add a sentence about this start to the message of ``status``.
+
+        Args:
+            words: The sentence.
+
+        Examples:
+            >>> query.note("words of the first folder")
+            >>> query.status["message"].endswith("words of the first folder")
+            True
+
+        """
         self._notes.append(words)
 
     @property
     def id(self) -> str:
-        """The same over all restarts from one checkpoint."""
+        """The identifier of the checkpoint; the same over all restarts."""
         return self._supervisor.spec.query_id
 
     @property
     def run_id(self) -> str:
-        """A new id for each start."""
+        """The identifier of this start."""
         return self._run_id
 
     @property
@@ -148,12 +188,12 @@ class Query(SparkNames):
 
     @property
     def is_active(self) -> bool:
-        """Whether it still runs."""
+        """Whether the query is running."""
         return self._thread.is_alive()
 
     @property
     def status(self) -> dict[str, Any]:
-        """What the query does at the moment."""
+        """What the query does now: ``message``, ``isDataAvailable`` and ``isTriggerActive``."""
         phase = self._supervisor.phase
         return {
             "message": "; ".join([phase, *self._supervisor.calls(), *self._notes]),
@@ -166,22 +206,44 @@ class Query(SparkNames):
         """The last commit: its epoch, and the rows and rates of the epochs that it publishes.
 
         ``rowsIn``, ``rowsOut``, ``rowsLate`` and ``rowsSkipped`` are those of this commit, by the name of the
-        input or output; ``progress()`` has the totals since the workers started. None before the first.
+        input or output; ``progress()`` has the totals since the workers started. None before the first
+        commit.
         """
         recent = self._supervisor.recent
         return recent[-1] if recent else None
 
     @property
     def recent_progress(self) -> list[dict[str, Any]]:
-        """The last commits, oldest first."""
+        """The latest commits, oldest first."""
         return list(self._supervisor.recent)
 
     def exception(self) -> BaseException | None:
-        """The error that has ended the query, if there was one."""
+        """Return the error that ended the query; None while it runs, or if it was stopped.
+
+        Examples:
+            >>> print(query.exception())
+            None
+
+        """
         return None if self._thread.is_alive() else self._error
 
     def await_termination(self, timeout: float | None = None) -> bool | None:
-        """Wait for the end, and raise the query's error; with a timeout in seconds, say if it has ended."""
+        """Wait for the end of the query.
+
+        Args:
+            timeout (float, default None): The maximum number of seconds to wait.
+
+        Returns:
+            With a timeout, whether the query has ended; otherwise None.
+
+        Raises:
+            PointstampError: The error that ended the query.
+
+        Examples:
+            >>> query.await_termination(timeout=0.01)
+            False
+
+        """
         deadline = None if timeout is None else monotonic() + timeout
         # In short waits, so that an interrupt of the keyboard is heard at once.
         while self._thread.is_alive() and (deadline is None or monotonic() < deadline):
@@ -194,16 +256,41 @@ class Query(SparkNames):
         return None if timeout is None else True
 
     def process_all_available(self, timeout: float | None = None) -> None:
-        """Wait until everything that the sources have now is published."""
+        """Wait until everything that the sources have now is published.
+
+        Args:
+            timeout (float, default None): The maximum number of seconds to wait.
+
+        Examples:
+            >>> query.process_all_available(timeout=60)
+            >>> query.epoch
+            0
+
+        """
         for companion in self._companions:
             companion.drain()
         self._answer(self._supervisor.drained(), timeout)
 
     def stop(self, *, finish: bool = True, timeout: float | None = 60.0) -> None:
-        """End the query: after the epochs on their way (``finish``), or at once without them.
+        """Stop the query. It can be started again from its checkpoint.
 
-        Either way only whole epochs are published, and the query can be started again from its checkpoint. An
-        error that ended it earlier is raised by ``await_termination`` and not here.
+        Only complete epochs are published. If an error ended the query earlier, ``await_termination`` raises
+        it, and this method does not.
+
+        Args:
+            finish (bool, default True): Finish the epochs in flight. With False, stop at once without them.
+            timeout (float, default 60): The maximum number of seconds to wait.
+
+        Examples:
+            >>> import tempfile
+            >>> folder = tempfile.mkdtemp()
+            >>> flow = ps.Dataflow("words")
+            >>> flow.output("words", flow.stream_input("words", "word string"))
+            >>> query = flow.start([[{"word": "so"}]], checkpoint=f"{folder}/state", output=f"{folder}/out")
+            >>> query.stop()
+            >>> query.is_active
+            False
+
         """
         for companion in self._companions:
             companion.stop()
@@ -213,17 +300,25 @@ class Query(SparkNames):
             self._supervisor.stop(finish=False)
             self._thread.join(timeout)
         if self._thread.is_alive():
-            raise RecoveryError(f"query '{self.name}' has not ended after it was told to stop.")
+            raise RecoveryError(f"query '{self.name}' has not ended after stop().")
 
     # What only this has.
 
     def why(self, output: str) -> list[str]:
-        """What holds an output's frontier back, over all workers, as text; nothing if it is complete.
+        """Return what holds the frontier of an output back, as text; empty if the output is complete.
 
-        Operators that have been inside one call for long come first. While all workers are inside such calls,
-        nothing more is known. Where results wait for event time, it says which input or stream holds that
-        back, at which event time, and for how long nothing has come from it; and where an input is what
-        another query publishes, which epoch of that one it waits for.
+        Operators that have been inside one call for a long time are first. While all workers are inside such
+        calls, nothing else is known. If results wait for event time, the text names the input or stream that
+        holds the watermark back, its event time, and how long it has been idle. If an input is the published
+        output of another query, the text names the epoch of that query that it waits for.
+
+        Args:
+            output: The name of an output.
+
+        Examples:
+            >>> query.why("counts")
+            ["input 'words' may still send at epoch 1"]
+
         """
         self._check_output(output)
         try:
@@ -240,13 +335,25 @@ class Query(SparkNames):
         return [*calls, *held, *self._answer(timed), *self._answer(said)]
 
     def frontiers(self) -> dict[str, list[tuple[Any, ...]]]:
-        """For each output the times that may still come; empty if it is complete."""
+        """Return the frontier of each output: the least times that may still arrive; empty if complete.
+
+        Examples:
+            >>> query.frontiers()
+            {'counts': [(1,)]}
+
+        """
         return {each.name: list(each.frontier) for each in self.progress().outputs}
 
     def progress(self) -> RunStatus:
-        """How far the flow is: inputs, outputs, loops, what they wait for, and what operators keep.
+        """Return the status of inputs, outputs and loops, the holders of frontiers, and state sizes.
 
-        What they keep is as of the last epoch that is saved.
+        State sizes are those of the last saved epoch.
+
+        Examples:
+            >>> progress = query.progress()
+            >>> progress.rows_in, progress.is_complete, [kept.name for kept in progress.kept]
+            (2, False, ['count: sums'])
+
         """
         return self._progress(_ANSWER_SECONDS_MAX)
 
@@ -275,15 +382,25 @@ class Query(SparkNames):
         control: bool = False,
         token: str | None = None,
     ) -> Dashboard:
-        """Serve a page that shows the query in a browser, and say its address; a notebook shows a link.
+        """Serve a page that shows the query in a browser, and print its address; a notebook shows a link.
 
-        Only this machine can reach it, unless ``host`` names another interface; and only who knows the
-        address with its token is answered. With ``control`` the page can stop the query and take savepoints.
-        It is served until its ``close`` is called or this process ends, also after the end of the query. Then
-        another query of the process may take its port over.
+        The page is served until ``close`` is called or this process ends, also after the end of the query.
+        Then another query of the process can use its port.
 
-        The token is random, unless ``token`` or the environment variable
-        ``POINTSTAMP_DASHBOARD_TOKEN`` sets it; a token that was set is not printed.
+        Args:
+            port (int, default 0): The port; 0 takes a free one.
+            host (str, default "127.0.0.1"): The interface to listen on. By default only this machine can
+                connect.
+            control (bool, default False): Let the page stop the query and take savepoints.
+            token (str, default None): The token in the address, which every request needs. Default: the
+                environment variable ``POINTSTAMP_DASHBOARD_TOKEN``, or a random token. A token that was set
+                is not printed.
+
+        Examples:
+            >>> with query.dashboard(token="0123456789-example") as dashboard:
+            ...     dashboard.address.startswith("http://127.0.0.1:")
+            True
+
         """
         sight = QuerySight(self, self._supervisor, control=control)
         served = Dashboard(sight, host=host, port=port, token=token)
@@ -293,53 +410,117 @@ class Query(SparkNames):
         return served
 
     def telemetry(self, provider: Any = None) -> Telemetry:  # noqa: ANN401 - of a package that may be missing
-        """Tell OpenTelemetry the numbers of the dashboard's metrics, by the same names, until it is closed.
+        """Emit the metrics of the dashboard through OpenTelemetry until ``close`` of the result is called.
 
-        ``provider`` is a MeterProvider of opentelemetry's; without one, the program's own is used. It needs
-        ``pointstamp[otel]``.
+        Args:
+            provider (MeterProvider, default None): Default: the global provider of the program.
+
+        Raises:
+            UsageError: The package is missing; install ``pointstamp[otel]``.
+
+        Examples:
+            >>> query.telemetry().close()
+
         """
         return Telemetry(QuerySight(self, self._supervisor, control=False).samples, self.name, provider)
 
     @property
     def epoch(self) -> int:
-        """The last epoch that is published; -1 before the first."""
+        """The last published epoch; -1 before the first."""
         return self._supervisor.committed_epoch
 
     @property
     def generation(self) -> int:
-        """How often this checkpoint has been started or restarted."""
+        """How often the workers of this checkpoint have been started."""
         return self._supervisor.generation
 
     @property
     def restarts(self) -> int:
-        """How often the workers were started again after a failure."""
+        """How often the workers were restarted after a failure."""
         return self._supervisor.restarts
 
     @property
     def recovery_seconds(self) -> list[float]:
-        """How long each restart took, from the loss of a worker until all were ready again."""
+        """The seconds that each restart took, from the loss of a worker until all workers were ready."""
         return list(self._supervisor.recovery_seconds)
 
     def workers(self) -> list[tuple[str, int]]:
-        """Where each worker runs: host and process."""
+        """Return the host and the process of each worker.
+
+        Examples:
+            >>> len(query.workers())
+            1
+
+        """
         ready = self._answer(self._supervisor.call(lambda session: dict(session.members)))
         return [(each.host, each.pid) for _, each in sorted(ready.items())]
 
     def advance(self, name: str, epoch: int) -> None:
-        """Say that an input with an epoch column is complete before an epoch."""
+        """Advance an input with an epoch column: declare that all rows before an epoch have arrived.
+
+        Args:
+            name: The name of the input.
+            epoch: The first epoch that may still have rows.
+
+        Examples:
+            >>> import pathlib, tempfile
+            >>> import pyarrow.parquet as pq
+            >>> folder = pathlib.Path(tempfile.mkdtemp())
+            >>> (folder / "in").mkdir()
+            >>> pq.write_table(pa.table({"day": [0, 1]}), folder / "in" / "1.parquet")
+            >>> flow = ps.Dataflow("days")
+            >>> flow.output("days", flow.stream_input("days", "day long"))
+            >>> query = flow.start(
+            ...     days=ps.io.files(folder / "in"), checkpoint=folder / "state", output=folder / "out",
+            ...     options=ps.QueryOptions(epoch="day"))
+            >>> query.advance("days", 1)
+            >>> query.process_all_available()
+            >>> query.stop()
+            >>> query.epoch
+            0
+
+        """
         self._answer(self._supervisor.call(lambda session: session.advance(name, epoch)))
 
     def snapshot(self, timeout: float | None = None) -> int:
-        """Take a snapshot now of everything that was taken in, and return the epoch that is saved."""
+        """Take a snapshot of everything that was read so far; return the epoch that is saved.
+
+        Args:
+            timeout (float, default None): The maximum number of seconds to wait.
+
+        Examples:
+            >>> query.snapshot()
+            0
+
+        """
         return self._save(None, timeout)
 
     def savepoint(self, name: str, timeout: float | None = None) -> int:
-        """Take a whole snapshot now, keep it under a name that no other has, and return its epoch."""
+        """Take a full snapshot, keep it under a name, and return its epoch.
+
+        Args:
+            name: A name that no other savepoint of the checkpoint has.
+            timeout (float, default None): The maximum number of seconds to wait.
+
+        Examples:
+            >>> query.savepoint("before the upgrade")
+            0
+
+        """
         check_name(name, self.name)
         return self._save(name, timeout)
 
     def drop_savepoint(self, name: str) -> None:
-        """Drop a savepoint, and remove the files that only it needed; its name is free again."""
+        """Drop a savepoint, and delete the files that only it needs.
+
+        Args:
+            name: The name of a savepoint.
+
+        Examples:
+            >>> epoch = query.savepoint("for a test")
+            >>> query.drop_savepoint("for a test")
+
+        """
         self._answer(self._supervisor.call(lambda session: self._drop(session, name)))
 
     # Inside.
@@ -404,7 +585,7 @@ class Query(SparkNames):
                 raise self._error or RecoveryError(f"query '{self.name}' has ended.")
             if deadline is not None and monotonic() >= deadline:
                 raise _NoAnswerError(
-                    f"query '{self.name}' has not answered for {timeout:g} seconds; it is "
+                    f"query '{self.name}' has not answered for {timeout:g} seconds; its status is: "
                     f"{self.status['message']}."
                 )
 

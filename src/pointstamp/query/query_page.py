@@ -192,13 +192,13 @@ class QuerySight:
     def act(self, what: str, given: str) -> str:
         """Stop the query, or take a savepoint, where that was allowed when the dashboard was opened."""
         if not self._control:
-            raise SightError("this page only shows the query; open it with control=True to steer it.")
+            raise SightError("this page cannot control the query. Open it with control=True.")
         if what == "stop":
             threading.Thread(target=self._stop, name="pointstamp-stop", daemon=True).start()
             return "the query stops after the epochs that are on their way"
         if what == "savepoint":
             return f"savepoint '{given}' holds everything up to epoch {self._query.savepoint(given, 60.0)}"
-        raise SightError(f"a query cannot be told '{what}'.")
+        raise SightError(f"a query does not accept the command '{what}'.")
 
     # Asking, and hearing the answers.
 

@@ -192,8 +192,8 @@ def publish_again(spec: QuerySpec, ledger: Ledger, publisher: Publisher) -> None
         reached = f"published up to epoch {ledger.published}" if ledger.published >= 0 else "begun to publish"
         raise RecoveryError(
             f"{_outputs_of(spec)}: the journal in {spec.storage.address} has {reached}, "
-            f"but the output {has}. Either this is another output, or it was emptied, or "
-            "it has lost the marks of its commits: use the output that this checkpoint began with, restore "
+            f"but the output {has}. Either this is another output, or it was emptied, or the marks of its "
+            "commits were removed: use the original output, restore "
             "it from a copy, or start with a new checkpoint and a new output."
         )
     for commit in own:
@@ -246,8 +246,8 @@ def newest_whole(spec: QuerySpec, ledger: Ledger) -> SnapshotChain | None:
         if damages:
             ledger.go_on_from(chain)
             _log.warning(
-                "query '%s': %s The query goes back to the snapshot of epoch %s; epochs up to %s are "
-                "computed again, but not published again.",
+                "query '%s': %s The query resumes from the snapshot of epoch %s; epochs up to %s are "
+                "recomputed, but not published again.",
                 spec.plan.name,
                 damages[0],
                 chain.epoch,
@@ -256,8 +256,8 @@ def newest_whole(spec: QuerySpec, ledger: Ledger) -> SnapshotChain | None:
         return chain
     if damages:
         raise RecoveryError(
-            f"query '{spec.plan.name}' has no snapshot left that is whole: {damages[0]} Restore the "
-            "file from a copy, or begin with a new checkpoint."
+            f"query '{spec.plan.name}' has no intact snapshot left: {damages[0]} Restore the file from a "
+            "copy, or start with a new checkpoint."
         )
     return None
 

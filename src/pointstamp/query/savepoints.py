@@ -31,7 +31,7 @@ def check_name(name: object, query: str) -> None:
     """FlowError if this cannot be the name of a savepoint."""
     if not isinstance(name, str) or not name.strip():
         raise FlowError(
-            f"query '{query}': a savepoint needs a name, and {name!r} is not one. Give a string such as "
+            f"query '{query}': the name of a savepoint must be a string, got {name!r}. Give a string such as "
             "'monday'; to save without a name, use checkpoint()."
         )
 
@@ -43,8 +43,7 @@ def check_new(name: str, kept: Sequence[Savepoint], being_taken: Collection[str]
         return
     is_what = "is being taken" if before is None else f"was taken at epoch {before.commits[-1].epoch}"
     raise FlowError(
-        f"query '{query}': a savepoint '{name}' {is_what}, and a name is given once. Choose another name, "
-        f"such as '{name} 2'."
+        f"query '{query}': a savepoint '{name}' {is_what}. Choose another name, such as '{name} 2'."
     )
 
 
@@ -79,8 +78,8 @@ def check_savepoint(spec: QuerySpec) -> Savepoint:
     shape = stored_shape(journal.entries())
     if shape is None:
         raise RecoveryError(
-            f"'{storage.address}' is not a checkpoint: it has no journal in which savepoint '{name}' could "
-            "be found."
+            f"'{storage.address}' is not a checkpoint: it has no journal, so it cannot have a savepoint "
+            f"'{name}'."
         )
     check_shape(shape, spec.shape, accept_changes=spec.accept_changes, moved_from=spec.moved_from)
     savepoints = Ledger(journal, spec.sources).savepoints
@@ -125,7 +124,7 @@ def _moved(spec: QuerySpec, ledger: Ledger, commit: Committed, worker: int, part
         damage = f"savepoint '{other.name}' of {other.checkpoint.address} is damaged: {error}"
         if commit.is_whole:
             raise RecoveryError(
-                f"{damage} Restore the file from a copy, or begin with another savepoint."
+                f"{damage} Restore the file from a copy, or start with another savepoint."
             ) from error
         _log.warning("query '%s': %s", spec.plan.name, damage)
         return PartSaved(name, part.size_bytes, part.crc32)

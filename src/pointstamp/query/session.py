@@ -357,7 +357,7 @@ class Session:
                 self._receive(worker, report)
             if monotonic() > deadline:
                 raise TransportError(
-                    f"members {sorted(set(range(self._workers)) - self._finished)} are still there "
+                    f"workers {sorted(set(range(self._workers)) - self._finished)} have not left "
                     f"{LEAVE_SECONDS_MAX:g} seconds after the last epoch."
                 )
             self._crew.wait(_POLL_SECONDS)

@@ -102,7 +102,7 @@ def join(mesh: Mesh, mission: Mission, check: Callable[[], None]) -> None:
         check()
         if monotonic() > deadline:
             raise TransportError(
-                f"worker {min(awaited)} stands by, but has not joined within {JOIN_SECONDS_MAX:g} seconds."
+                f"worker {min(awaited)} of the spare crew has not joined within {JOIN_SECONDS_MAX:g} seconds."
             )
         if awaited:
             mesh.wait(_JOIN_LOOK_SECONDS)

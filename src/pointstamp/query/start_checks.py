@@ -55,8 +55,8 @@ def known_query_id(storage: Storage) -> str:
 def _check_no_journal(storage: Storage) -> None:
     if storage.list("journal/"):
         raise RecoveryError(
-            f"'{storage.address}' has a journal, but no object '{QUERY}', which says to which query the "
-            f"journal belongs. Restore '{QUERY}' from a copy, or begin with a new checkpoint."
+            f"'{storage.address}' has a journal, but no object '{QUERY}', which names the query of the "
+            f"journal. Restore '{QUERY}' from a copy, or start with a new checkpoint."
         )
 
 
@@ -90,9 +90,8 @@ def sink_at(output: str | Sink) -> Sink:
         )
         without = f", which has no {' and no '.join(lacking)}" if lacking else ", not an object of it"
         raise FlowError(
-            f"output must be the path of a folder, or a sink; this one is {given}{without}. A sink is an "
-            f"object with the methods {', '.join(_SINK_METHODS)}, as ps.ports.Sink says: "
-            "ps.io.DeltaSink(path), or one of your own."
+            f"output must be the path of a folder or a sink, got {given}{without}. A sink has the methods "
+            f"{', '.join(_SINK_METHODS)} (ps.ports.Sink), such as ps.io.DeltaSink(path) or a custom one."
         )
     return output
 
@@ -108,15 +107,14 @@ def check_epochs(plan: Plan, streams: Mapping[str, Any], epoch: EpochColumns) ->
     """The epoch columns by input, after a check that inputs and columns fit the flow."""
     if plan.root is not EPOCHS:
         raise FlowError(
-            f"flow '{plan.name}' has times of its own; a query needs a flow whose times are epochs, because "
-            "it saves and publishes by epoch."
+            f"flow '{plan.name}' has custom times, but a query saves and publishes by epoch. Use a flow "
+            "without times=."
         )
     plan.check_outputs()
     names = list(plan.named(NodeKind.INPUT))
     if set(streams) != set(names):
         raise FlowError(
-            f"flow '{plan.name}' has the inputs {listed(names)}, but was given {listed(streams)}; give one "
-            "for each."
+            f"flow '{plan.name}' has the inputs {listed(names)}, got {listed(streams)}. Give one for each."
         )
     return epoch_columns(plan, epoch)
 
@@ -129,11 +127,11 @@ def tick_seconds(
         return None
     seconds = parse_duration(tick_every, f"flow '{plan.name}': tick_every").total_seconds()
     if seconds <= 0:
-        raise FlowError(f"flow '{plan.name}': tick_every must be above 0, and is {tick_every!r}.")
+        raise FlowError(f"flow '{plan.name}': tick_every must be above 0, got {tick_every!r}.")
     if columns:
         raise FlowError(
-            f"flow '{plan.name}': the rows of input {listed(columns)} say their epochs themselves, so epochs "
-            "cannot be ticks of a clock, too. Leave tick_every out."
+            f"flow '{plan.name}': input {listed(columns)} has an epoch column, so tick_every= cannot "
+            "define its epochs. Remove tick_every=."
         )
     return seconds
 

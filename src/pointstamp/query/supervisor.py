@@ -281,7 +281,7 @@ class Supervisor:
             # Right after a commit little has to be computed again.
             is_cheap = coordinator.is_settled or self.committed_number != committed
             if self.spec.grows and is_cheap and session.is_ready and session.could_grow:
-                _log.info("query '%s' starts again with more workers", self.spec.plan.name)
+                _log.info("query '%s' restarts with more workers", self.spec.plan.name)
                 session.leave()
                 return False
             committed = self.committed_number
@@ -318,13 +318,13 @@ class Supervisor:
                 raise cause from None
             raise RecoveryError(
                 f"query '{self.spec.plan.name}' has ended after {self.restarts} restarts: {words} Everything "
-                f"up to epoch {self.committed_epoch} is published; start the query again with the same "
-                "checkpoint to resume from there."
+                f"up to epoch {self.committed_epoch} is published. Start the query again with the same "
+                "checkpoint to resume."
             ) from error
         self.restarts += 1
         if self._lost_seconds is not None:  # that it continues is said when it does
             _log.warning(
-                "query '%s' could not continue: %s; it tries again in %.1f s (restart %s of at most %s)",
+                "query '%s' failed: %s; it restarts in %.1f s (restart %s of at most %s)",
                 self.spec.plan.name,
                 words.rstrip("."),
                 pause,

@@ -23,73 +23,185 @@ from pointstamp.reduce.aggregate import Aggregate, AggregateKind, FunctionAggreg
 
 
 def count(column: str | Expression | None = None, *, where: Expression | None = None) -> Aggregate:
-    """Count the rows of a key, or the values of a column that are not null."""
+    """Count rows, or the values of a column that are not null.
+
+    Examples:
+        >>> flow = ps.Dataflow("count")
+        >>> sales = flow.table("sales", "price long")
+        >>> flow.output("out", sales.agg(x=ps.count()))
+        >>> flow.run(sales=[[{"price": 5}, {"price": 3}]]).table("out").to_pylist()
+        [{'x': 2}]
+
+    """
     return Aggregate("count", column, where=where)
 
 
 def count_distinct(column: str | Expression, *, where: Expression | None = None) -> Aggregate:
-    """Count the distinct values of a column that are not null."""
+    """Count the distinct values of a column that are not null.
+
+    Examples:
+        >>> flow = ps.Dataflow("count_distinct")
+        >>> sales = flow.table("sales", "price long")
+        >>> flow.output("out", sales.agg(x=ps.count_distinct("price")))
+        >>> flow.run(sales=[[{"price": 5}, {"price": 3}]]).table("out").to_pylist()
+        [{'x': 2}]
+
+    """
     return Aggregate("count_distinct", column, where=where)
 
 
 def sum(column: str | Expression, *, where: Expression | None = None) -> Aggregate:  # noqa: A001 - SQL's word
-    """The sum of numbers or decimals."""
+    """Return the sum of numbers or decimals.
+
+    Examples:
+        >>> flow = ps.Dataflow("sum")
+        >>> sales = flow.table("sales", "price long")
+        >>> flow.output("out", sales.agg(x=ps.sum("price")))
+        >>> flow.run(sales=[[{"price": 5}, {"price": 3}]]).table("out").to_pylist()
+        [{'x': 8}]
+
+    """
     return Aggregate("sum", column, where=where)
 
 
 def min(column: str | Expression, *, where: Expression | None = None) -> Aggregate:  # noqa: A001 - as above
-    """The least value of a type that has an order; NaN is greater than all other numbers."""
+    """Return the least value of a type that has an order. NaN is greater than all other numbers.
+
+    Examples:
+        >>> flow = ps.Dataflow("min")
+        >>> sales = flow.table("sales", "price long")
+        >>> flow.output("out", sales.agg(x=ps.min("price")))
+        >>> flow.run(sales=[[{"price": 5}, {"price": 3}]]).table("out").to_pylist()
+        [{'x': 3}]
+
+    """
     return Aggregate("min", column, where=where)
 
 
 def max(column: str | Expression, *, where: Expression | None = None) -> Aggregate:  # noqa: A001 - as above
-    """The greatest value of a type that has an order; NaN is greater than all other numbers."""
+    """Return the greatest value of a type that has an order. NaN is greater than all other numbers.
+
+    Examples:
+        >>> flow = ps.Dataflow("max")
+        >>> sales = flow.table("sales", "price long")
+        >>> flow.output("out", sales.agg(x=ps.max("price")))
+        >>> flow.run(sales=[[{"price": 5}, {"price": 3}]]).table("out").to_pylist()
+        [{'x': 5}]
+
+    """
     return Aggregate("max", column, where=where)
 
 
 def mean(column: str | Expression, *, where: Expression | None = None) -> Aggregate:
-    """The mean of numbers or decimals, as a double."""
+    """Return the mean of numbers or decimals, as a double.
+
+    Examples:
+        >>> flow = ps.Dataflow("mean")
+        >>> sales = flow.table("sales", "price long")
+        >>> flow.output("out", sales.agg(x=ps.mean("price")))
+        >>> flow.run(sales=[[{"price": 5}, {"price": 3}]]).table("out").to_pylist()
+        [{'x': 4.0}]
+
+    """
     return Aggregate("mean", column, where=where)
 
 
 def max_by(column: str | Expression, by: str | Expression, *, where: Expression | None = None) -> Aggregate:
-    """The value of a column in the row in which another is greatest: ``ps.max_by("id", "price")``.
+    """Return the value of a column in the row in which another column is greatest.
 
-    Rows in which ``by`` is null have no part in it. Of several rows with the greatest it is the greatest
-    value, of which null is the least; so the answer depends on the rows alone.
+    Rows in which ``by`` is null are ignored. If several rows have the greatest, the greatest value wins, of
+    which null is the least; so the result depends only on the rows.
+
+    Examples:
+        >>> flow = ps.Dataflow("max_by")
+        >>> sales = flow.table("sales", "id long, price long")
+        >>> flow.output("out", sales.agg(x=ps.max_by("id", by="price")))
+        >>> flow.run(sales=[[{"id": 1, "price": 5}, {"id": 2, "price": 3}]]).table("out").to_pylist()
+        [{'x': 1}]
+
     """
     return _chosen_by("max_by", column, by, where)
 
 
 def min_by(column: str | Expression, by: str | Expression, *, where: Expression | None = None) -> Aggregate:
-    """The value of a column in the row in which another is least; of several such rows the least value."""
+    """Return the value of a column in the row in which another column is least.
+
+    Rows in which ``by`` is null are ignored. If several rows have the least, the least value wins.
+
+    Examples:
+        >>> flow = ps.Dataflow("min_by")
+        >>> sales = flow.table("sales", "id long, price long")
+        >>> flow.output("out", sales.agg(x=ps.min_by("id", by="price")))
+        >>> flow.run(sales=[[{"id": 1, "price": 5}, {"id": 2, "price": 3}]]).table("out").to_pylist()
+        [{'x': 2}]
+
+    """
     return _chosen_by("min_by", column, by, where)
 
 
 def first(column: str | Expression, by: str | Iterable[str], *, where: Expression | None = None) -> Aggregate:
-    """The value of a column in the first row in an order: ``ps.first("price", by=["at", "id desc"])``.
+    """Return the value of a column in the first row of an order.
 
-    The order is said as ``top`` takes it, with nulls before all values where it ascends. What it leaves open
-    is decided by the value, of which the least comes first.
+    The order has the form that ``top`` takes; ascending, nulls are first. Ties are broken by the value: the
+    least is first.
+
+    Examples:
+        >>> flow = ps.Dataflow("first")
+        >>> sales = flow.table("sales", "id long, price long")
+        >>> flow.output("out", sales.agg(x=ps.first("price", by="id")))
+        >>> flow.run(sales=[[{"id": 1, "price": 5}, {"id": 2, "price": 3}]]).table("out").to_pylist()
+        [{'x': 5}]
+
     """
     return _in_order("first", column, by, where)
 
 
 def last(column: str | Expression, by: str | Iterable[str], *, where: Expression | None = None) -> Aggregate:
-    """Return the value of a column in the last row of an order, as in ``first``."""
+    """Return the value of a column in the last row of an order, as in ``first``.
+
+    Examples:
+        >>> flow = ps.Dataflow("last")
+        >>> sales = flow.table("sales", "id long, price long")
+        >>> flow.output("out", sales.agg(x=ps.last("price", by="id")))
+        >>> flow.run(sales=[[{"id": 1, "price": 5}, {"id": 2, "price": 3}]]).table("out").to_pylist()
+        [{'x': 3}]
+
+    """
     return _in_order("last", column, by, where)
 
 
 def median(column: str | Expression, *, where: Expression | None = None) -> Aggregate:
-    """The middle value of numbers, or the mean of both in the middle: ``quantile(column, 0.5)``."""
+    """Return the median: the middle value, or the mean of the two in the middle.
+
+    Examples:
+        >>> flow = ps.Dataflow("median")
+        >>> sales = flow.table("sales", "price long")
+        >>> flow.output("out", sales.agg(x=ps.median("price")))
+        >>> flow.run(sales=[[{"price": 5}, {"price": 3}]]).table("out").to_pylist()
+        [{'x': 4.0}]
+
+    """
     return Aggregate("median", column, where=where)
 
 
 def quantile(column: str | Expression, fraction: float, *, where: Expression | None = None) -> Aggregate:
-    """The value below which a fraction of the values lies, as a double, interpolated between two of them.
+    """Return the value below which a fraction of the values lies, as a double, interpolated.
 
-    Of n values in order, from 0 on, it is at position ``fraction * (n - 1)``: SQL's ``percentile_cont``,
-    Spark's ``percentile``.
+    Of n values in order, from 0, it is at position ``fraction * (n - 1)``: SQL's ``percentile_cont``, Spark's
+    ``percentile``.
+
+    Args:
+        column: A column or an expression.
+        fraction: A number from 0 to 1.
+        where (Expression, default None): Aggregate only the rows for which this is true.
+
+    Examples:
+        >>> flow = ps.Dataflow("quantile")
+        >>> sales = flow.table("sales", "price long")
+        >>> flow.output("out", sales.agg(x=ps.quantile("price", 0.9)))
+        >>> flow.run(sales=[[{"price": 5}, {"price": 3}]]).table("out").to_pylist()
+        [{'x': 4.8}]
+
     """
     given: object = fraction
     if not isinstance(given, int | float) or not 0 <= given <= 1:
@@ -101,55 +213,144 @@ def quantile(column: str | Expression, fraction: float, *, where: Expression | N
 
 
 def var_samp(column: str | Expression, *, where: Expression | None = None) -> Aggregate:
-    """The variance of a sample: the squares are divided by one less than there are values; null for one."""
+    """Return the sample variance, which divides by n - 1; null for one value.
+
+    Examples:
+        >>> flow = ps.Dataflow("var_samp")
+        >>> sales = flow.table("sales", "price long")
+        >>> flow.output("out", sales.agg(x=ps.var_samp("price")))
+        >>> flow.run(sales=[[{"price": 5}, {"price": 3}]]).table("out").to_pylist()
+        [{'x': 2.0}]
+
+    """
     return Aggregate("var_samp", column, where=where)
 
 
 def var_pop(column: str | Expression, *, where: Expression | None = None) -> Aggregate:
-    """The variance of a whole population: the squares are divided by the number of values."""
+    """Return the population variance, which divides by n.
+
+    Examples:
+        >>> flow = ps.Dataflow("var_pop")
+        >>> sales = flow.table("sales", "price long")
+        >>> flow.output("out", sales.agg(x=ps.var_pop("price")))
+        >>> flow.run(sales=[[{"price": 5}, {"price": 3}]]).table("out").to_pylist()
+        [{'x': 1.0}]
+
+    """
     return Aggregate("var_pop", column, where=where)
 
 
 def stddev_samp(column: str | Expression, *, where: Expression | None = None) -> Aggregate:
-    """The standard deviation of a sample; null for one value."""
+    """Return the sample standard deviation; null for one value.
+
+    Examples:
+        >>> flow = ps.Dataflow("stddev_samp")
+        >>> sales = flow.table("sales", "price long")
+        >>> flow.output("out", sales.agg(x=ps.stddev_samp("price")))
+        >>> flow.run(sales=[[{"price": 5}, {"price": 3}]]).table("out").to_pylist()
+        [{'x': 1.4142135623730951}]
+
+    """
     return Aggregate("stddev_samp", column, where=where)
 
 
 def stddev_pop(column: str | Expression, *, where: Expression | None = None) -> Aggregate:
-    """The standard deviation of a whole population."""
+    """Return the population standard deviation.
+
+    Examples:
+        >>> flow = ps.Dataflow("stddev_pop")
+        >>> sales = flow.table("sales", "price long")
+        >>> flow.output("out", sales.agg(x=ps.stddev_pop("price")))
+        >>> flow.run(sales=[[{"price": 5}, {"price": 3}]]).table("out").to_pylist()
+        [{'x': 1.0}]
+
+    """
     return Aggregate("stddev_pop", column, where=where)
 
 
 def variance(column: str | Expression, *, where: Expression | None = None) -> Aggregate:
-    """The same as ``var_samp``, as in Spark."""
+    """Alias of ``var_samp``, as in Spark.
+
+    Examples:
+        >>> flow = ps.Dataflow("variance")
+        >>> sales = flow.table("sales", "price long")
+        >>> flow.output("out", sales.agg(x=ps.variance("price")))
+        >>> flow.run(sales=[[{"price": 5}, {"price": 3}]]).table("out").to_pylist()
+        [{'x': 2.0}]
+
+    """
     return var_samp(column, where=where)
 
 
 def stddev(column: str | Expression, *, where: Expression | None = None) -> Aggregate:
-    """The same as ``stddev_samp``, as in Spark."""
+    """Alias of ``stddev_samp``, as in Spark.
+
+    Examples:
+        >>> flow = ps.Dataflow("stddev")
+        >>> sales = flow.table("sales", "price long")
+        >>> flow.output("out", sales.agg(x=ps.stddev("price")))
+        >>> flow.run(sales=[[{"price": 5}, {"price": 3}]]).table("out").to_pylist()
+        [{'x': 1.4142135623730951}]
+
+    """
     return stddev_samp(column, where=where)
 
 
 def bool_and(column: str | Expression, *, where: Expression | None = None) -> Aggregate:
-    """Whether all values are true; null where there is none."""
+    """Return whether all values are true; null if there is none.
+
+    Examples:
+        >>> flow = ps.Dataflow("bool_and")
+        >>> sales = flow.table("sales", "price long")
+        >>> flow.output("out", sales.agg(x=ps.bool_and(ps.col("price") > 4)))
+        >>> flow.run(sales=[[{"price": 5}, {"price": 3}]]).table("out").to_pylist()
+        [{'x': False}]
+
+    """
     return Aggregate("bool_and", column, where=where)
 
 
 def bool_or(column: str | Expression, *, where: Expression | None = None) -> Aggregate:
-    """Whether some value is true; null where there is none."""
+    """Return whether any value is true; null if there is none.
+
+    Examples:
+        >>> flow = ps.Dataflow("bool_or")
+        >>> sales = flow.table("sales", "price long")
+        >>> flow.output("out", sales.agg(x=ps.bool_or(ps.col("price") > 4)))
+        >>> flow.run(sales=[[{"price": 5}, {"price": 3}]]).table("out").to_pylist()
+        [{'x': True}]
+
+    """
     return Aggregate("bool_or", column, where=where)
 
 
 def collect_list(column: str | Expression, *, where: Expression | None = None) -> Aggregate:
-    """All values as a list, in the order of the values; those that are null are left out, as in Spark.
+    """Collect all values in a list, sorted. Nulls are ignored, as in Spark.
 
-    Values without an order, such as structs, come in an order of ours, which depends on them alone.
+    Values without an order, such as structs, have an internal order that depends only on them.
+
+    Examples:
+        >>> flow = ps.Dataflow("collect_list")
+        >>> sales = flow.table("sales", "price long")
+        >>> flow.output("out", sales.agg(x=ps.collect_list("price")))
+        >>> flow.run(sales=[[{"price": 5}, {"price": 3}]]).table("out").to_pylist()
+        [{'x': [3, 5]}]
+
     """
     return Aggregate("collect_list", column, where=where)
 
 
 def collect_set(column: str | Expression, *, where: Expression | None = None) -> Aggregate:
-    """The different values as a list, in the order of the values, without null."""
+    """Collect the distinct values in a list, sorted. Nulls are ignored.
+
+    Examples:
+        >>> flow = ps.Dataflow("collect_set")
+        >>> sales = flow.table("sales", "price long")
+        >>> flow.output("out", sales.agg(x=ps.collect_set("price")))
+        >>> flow.run(sales=[[{"price": 5}, {"price": 3}]]).table("out").to_pylist()
+        [{'x': [3, 5]}]
+
+    """
     return Aggregate("collect_set", column, where=where)
 
 
@@ -159,12 +360,26 @@ def aggregate(
     *columns: str,
     where: Expression | None = None,
 ) -> FunctionAggregate:
-    """An aggregate of your own: a function from the rows of a group to a value, which has this type.
+    """Return a custom aggregate: a function from the rows of a group to a value.
 
-    ``ps.aggregate(lambda rows: pc.approximate_median(rows["price"]), "double", "price")``. The function is
-    given an Arrow batch of the columns that are named, or of all, with every copy of a row, in the order of
-    the columns from left to right. It must depend on nothing else: it is asked again when a row of the group
-    changes, and what it made is taken back. A group of which no row takes part gives null.
+    Args:
+        function: Takes an Arrow batch of the named columns, or of all, with every copy of a row, sorted by
+            the columns from left to right. It must depend only on the batch: it is called again when a row of
+            the group changes, and its old result is retracted.
+        type: The type of the value, Spark's or Arrow's.
+        *columns: The columns that the function needs.
+        where (Expression, default None): Aggregate only the rows for which this is true. A group without such
+            rows gives null.
+
+    Examples:
+        >>> def spread(rows):
+        ...     return pc.max(rows["price"]).as_py() - pc.min(rows["price"]).as_py()
+        >>> flow = ps.Dataflow("spread")
+        >>> sales = flow.table("sales", "price long")
+        >>> flow.output("out", sales.agg(x=ps.aggregate(spread, "long", "price")))
+        >>> flow.run(sales=[[{"price": 5}, {"price": 3}]]).table("out").to_pylist()
+        [{'x': 2}]
+
     """
     who = "the aggregate of your own"
     if not callable(function):

@@ -9,7 +9,7 @@ from pointstamp.errors import FlowError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowExpression:
-    """A function over the rows of a partition, in an order; ``with_columns`` and ``select`` take it."""
+    """A function over the rows of a partition, in an order; for ``with_columns`` and ``select``."""
 
     function: Any
     partition_by: tuple[str, ...]
@@ -21,7 +21,7 @@ class WindowExpression:
 
 
 class Windowed:
-    """What has ``over``: aggregates and window functions."""
+    """The base of aggregates and window functions, which have ``over``."""
 
     __slots__ = ()
 
@@ -35,14 +35,15 @@ class Windowed:
         """Apply the function to the rows of a partition, in an order.
 
         Args:
-            partition_by: The column or columns whose equal values make a partition. Default: all rows.
-            order_by: The order of the rows, as ``top`` takes it. What it leaves open is decided by all
-                columns.
-            rows: The number of rows up to this one that are looked at. Default: all.
+            partition_by (str | Iterable[str], default ()): The columns whose equal values make a partition.
+                Default: all rows.
+            order_by (str | Iterable[str], default ()): The order of the rows, as in ``top``. Ties are broken
+                by all columns.
+            rows (int, default None): The number of rows up to and including this one. Default: all.
 
-        >>> from pointstamp import functions as F
-        >>> print(F.sum("price").over(partition_by="shop", order_by="at"))
-        sum(price) over (shop order by at)
+        Examples:
+            >>> print(F.sum("price").over(partition_by="shop", order_by="at"))
+            sum(price) over (shop order by at)
 
         """
         if rows is not None and rows < 1:

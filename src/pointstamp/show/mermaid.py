@@ -53,7 +53,7 @@ def mermaid(plan: Plan) -> str:
     lines = [
         "flowchart LR",
         f"    accTitle: {_plain(plan.name) or 'a flow'}",
-        f"    accDescr: {len(plan.nodes)} operators and doors of a flow with times {times_of(plan.root, 0)}",
+        f"    accDescr: {len(plan.nodes)} nodes of a flow with times {times_of(plan.root, 0)}",
     ]
     lines.extend("    " + line for line in _scope_lines(plan, scope_tree(plan)))
     for node in plan.nodes:

@@ -59,14 +59,13 @@ def catalog(
     """Return the sink whose outputs are tables of a schema in Spark's catalog.
 
     Args:
-        schema: the schema (database), such as ``"gold"``; it must exist.
-        format: ``"delta"`` (default), which needs Delta in the session and the package deltalake, or
-            ``"parquet"`` for small tables, which needs neither.
-        path: where the tables are. Default: the place of the schema.
+        schema: The schema (database), such as ``"gold"``; it must exist.
+        format (str, default "delta"): ``"delta"``, which needs Delta in the session and the package
+            deltalake, or ``"parquet"`` for small tables, which needs neither.
+        path (str, default None): The folder of the tables. Default: the location of the schema.
 
-    Example:
-        flow.start(on=spark, checkpoint=place, output=ps.io.catalog("gold"))
-        spark.table("gold.totals").show()
+    On Spark: ``flow.start(on=spark, checkpoint=place, output=ps.io.catalog("gold"))``, then
+    ``spark.table("gold.totals").show()``.
 
     """
     if format not in get_args(CatalogFormat):
@@ -79,7 +78,7 @@ def catalog(
 
 @dataclass(frozen=True, slots=True)
 class CatalogSink(SinkBase):
-    """Tables of a schema in Spark's catalog; made by ``catalog``."""
+    """Publish into tables of a schema in Spark's catalog; made by ``catalog``."""
 
     schema: str
     format: CatalogFormat

@@ -30,7 +30,7 @@ def in_words(message: str, *, published: str = " Nothing was published.") -> Poi
         return kind(ours[2])
     missing = re.search(r"ModuleNotFoundError: No module named '([^'.]+)", message)
     if missing is not None:
-        return FlowError(f"the executors' Python has no package '{missing[1]}'. {_ENVIRONMENT}")
+        return FlowError(f"the Python of the executors has no package '{missing[1]}'. {_ENVIRONMENT}")
     python = re.search(r"PYTHON_VERSION_MISMATCH\]?.*?\((\d+, \d+)\).*?\((\d+, \d+)\)", message, re.DOTALL)
     if python is not None:
         worker, driver = (found.replace(", ", ".") for found in python.groups())

@@ -250,7 +250,7 @@ def _make_folder(folder: str, kind: str, name: str) -> None:
         words = {"stream": "a streaming DataFrame", "static": "a DataFrame that does not stream"}
         raise FlowError(
             f"input '{name}' is {words[kind]}, but was {words.get(before, 'something else')} when this "
-            "checkpoint began. Give the same kind, or begin with a new checkpoint and a new output."
+            "checkpoint started. Give the same kind, or start with a new checkpoint and a new output."
         )
 
 
@@ -307,9 +307,9 @@ def check_same_rows(name: str, frame: DataFrame, log: str, storage: Storage) -> 
         found = f"{now.rows:,}" if now.rows != before.rows else "as many with other values"
         raise FlowError(
             f"input '{name}': this checkpoint has already taken {before.rows:,} rows from it, but the "
-            f"DataFrame given now has {found}. A checkpoint continues with the rows it began with: give the "
-            "same rows again, or begin with a new checkpoint and a new output. If the DataFrame has other "
-            "rows each time it is computed (rand(), a table that grows), write it into a table of its own "
+            f"DataFrame given now has {found}. A checkpoint continues with its original rows: give the "
+            "same rows again, or start with a new checkpoint and a new output. If the DataFrame has other "
+            "rows each time it is computed (rand(), a table that grows), write it into a separate table "
             "first."
         )
 

@@ -151,7 +151,7 @@ class _Slots:
         """The next try after a failure, which is raised if there is none."""
         if isinstance(error, FewerSlots):
             _log.warning(
-                "flow '%s' starts again with %d workers instead of %d: %s",
+                "flow '%s' restarts with %d workers instead of %d: %s",
                 flow,
                 error.tasks,
                 self.workers,
@@ -161,7 +161,7 @@ class _Slots:
         if isinstance(error, _WorkerLost):
             if self.failures + 1 < self.failures_max:
                 _log.warning(
-                    "flow '%s' starts again from its beginning, as failure %d of at most %d "
+                    "flow '%s' restarts from the beginning, as failure %d of at most %d "
                     "(spark.task.maxFailures): %s",
                     flow,
                     self.failures + 1,
@@ -394,8 +394,8 @@ def discard(path: str, run: str, schemas: Mapping[str, pa.Schema]) -> None:
 
 def _taken(path: str) -> FlowError:
     return FlowError(
-        f"'{path}' holds the output of another run ({FOLDER} is there), and a folder belongs to one run. "
-        "Give another path, or remove the folder first."
+        f"'{path}' has the output of another run ({FOLDER} exists), but a folder belongs to one run. Give "
+        "another path, or remove the folder."
     )
 
 

@@ -33,7 +33,7 @@ def spark_address(path: str) -> str:
         )
     if path.startswith("memory:"):
         raise FlowError(
-            f"the output path '{path}' is in the memory of this process, which no executor sees. Give a "
+            f"the output path '{path}' is in the memory of this process, which executors cannot read. Give a "
             "folder that driver and executors share."
         )
     if _SCHEME.match(path):

@@ -252,7 +252,7 @@ def _units(source: Source, position: Position) -> list[Unit]:
                 return units
             if monotonic() > deadline:
                 raise FlowError(
-                    f"{source.describe()} did not say what there is for {_LOOK_SECONDS_MAX:g} seconds. Wait "
+                    f"{source.describe()} did not list its files for {_LOOK_SECONDS_MAX:g} seconds. Wait "
                     "until its files are written, and refresh again."
                 )
             sleep(_LOOK_SECONDS)

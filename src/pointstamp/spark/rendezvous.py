@@ -274,7 +274,7 @@ def register(
                         mesh = None
                         return membership
                     case Dismissed(reason):
-                        _log.info("a task ends: %s", reason)
+                        _log.info("a task has ended: %s", reason)
                         line.close()
                         return None
         line.close()

@@ -100,7 +100,7 @@ def plan_slots(
     plan = SlotPlan(wish, lowest, left, crews)
     if plan.capped(slots) < wish:
         _log.warning(
-            "%d workers were asked for, but Spark has %d slots: the flow starts with %d workers.%s",
+            "%d workers were requested, but Spark has %d slots: the flow starts with %d workers.%s",
             wish,
             slots,
             plan.capped(slots),
@@ -133,20 +133,20 @@ def _slots(spark: SparkSession, wanted: int | None) -> int | None:
 
 def _check_wanted(count: int | None) -> None:
     if count is not None and count < 1:
-        raise FlowError(f"{count} workers were asked for; a flow needs at least one.")
+        raise FlowError(f"workers must be at least 1, got {count}. Give a larger number.")
 
 
 def _unknown() -> FlowError:
     return FlowError(
-        f"this session does not say how many slots it has ({' or '.join(_DEFAULTS)} is set). Give "
+        f"the number of slots of this session is unknown ({' or '.join(_DEFAULTS)} is set). Give "
         "workers=, at most the number of cores that all executors have together."
     )
 
 
 def _too_few(count: int, slots: int, needed: int, besides: str) -> FlowError:
     return FlowError(
-        f"{count} workers were asked for, but Spark has {slots} slots; all workers run at once, "
-        f"one to a slot{besides}. Ask for fewer, or start Spark with more cores (local[{needed}], more "
+        f"{count} workers were requested, but Spark has {slots} slots, and each worker needs one{besides}. "
+        f"Request fewer, or start Spark with more cores (local[{needed}], more "
         "executors, or a larger spark.executor.cores or spark.cores.max)."
     )
 

@@ -126,7 +126,7 @@ class SpareKeeper:
                     self._is_keeping = False
                     return
                 _log.warning(
-                    "a spare crew of query '%s' is lost: %s Another is started in %g s.",
+                    "a spare crew of query '%s' is lost: %s Another one starts in %g s.",
                     mission.plan.name,
                     words,
                     pause_seconds,

@@ -191,15 +191,14 @@ def _checked_streams(streams: Mapping[str, Any], *, begins_with_savepoint: bool)
         if not _is_frame(each) and not hasattr(each, "watch"):
             raise FlowError(
                 f"input '{name}' must be a DataFrame, streaming or not, or a source such as "
-                f"ps.io.files(path), not {_kind(each)}."
+                f"ps.io.files(path), got {_kind(each)}."
             )
     check_sources({name: each for name, each in streams.items() if not _is_frame(each)})
     streaming = [name for name, each in streams.items() if _is_frame(each) and each.isStreaming]
     if streaming and begins_with_savepoint:
         raise FlowError(
-            f"input '{streaming[0]}' is a streaming DataFrame, and a savepoint does not hold its offsets. A "
-            "query can begin with a savepoint only where the workers read the inputs themselves, as with "
-            "ps.io.files."
+            f"input '{streaming[0]}' is a streaming DataFrame, but a savepoint has no offsets of it. To "
+            "start with a savepoint, give sources that workers read, such as ps.io.files."
         )
     return streaming
 
@@ -319,13 +318,13 @@ def check_frames(plan: Plan, frames: Mapping[str, Any]) -> None:
     for name, each in frames.items():
         if not _is_frame(each):
             raise FlowError(
-                f"flow '{plan.name}', input '{name}': run() on Spark needs a DataFrame of Spark, not "
-                f"{_kind(each)}. Make one with spark.createDataFrame(), or use run()."
+                f"flow '{plan.name}', input '{name}': run() on Spark needs a Spark DataFrame, got "
+                f"{_kind(each)}. Make one with spark.createDataFrame(), or use run() without on=."
             )
         if each.isStreaming:
             raise FlowError(
-                f"flow '{plan.name}', input '{name}' is a streaming DataFrame, and run() is for inputs that "
-                "end. Use start(), with available_now=True for what is there now."
+                f"flow '{plan.name}', input '{name}' is a streaming DataFrame, but run() needs inputs with "
+                "an end. Use start(), with available_now=True for the current rows."
             )
 
 

@@ -113,7 +113,9 @@ class Catalog:
         """The table that a query names; SqlError if there is none."""
         name = node.name
         if node.args.get("db") is not None:
-            raise refused(node, f"'{node.sql()}' names a table of another place", "Say the name alone.")
+            raise refused(
+                node, f"'{node.sql()}' names a table of another catalog or schema", "Write only its name."
+            )
         found = self.tables.get(name.lower())
         if found is None:
             known = ", ".join(f"'{each}'" for each in self.tables) or "none"
@@ -132,9 +134,7 @@ class Catalog:
     def rows(self, node: exp.Expr, rows: pa.RecordBatch) -> Table:
         """A table that always has these rows."""
         if self.recursive:
-            raise refused(
-                node, "rows that stand in the text cannot be made inside a recursion", "Give them a view."
-            )
+            raise refused(node, "VALUES are not supported inside a recursion", "Define them in a view.")
         anchor = next(iter(self.tables.values()), None)
         if anchor is None:
             raise refused(node, "a query needs at least one input", "Declare one: create table t (id long).")

@@ -55,7 +55,7 @@ def rewritten(statement: exp.Expr, parameters: Mapping[str, object]) -> exp.Expr
         if select.args.get("from_") is None:
             for star in select.expressions:
                 if isinstance(star.unalias(), exp.Star):
-                    raise refused(select, "'*' needs FROM", "Write the columns that are meant.")
+                    raise refused(select, "'*' needs FROM", "Name the columns.")
             select.set("from_", exp.From(this=_one_row()))
     # What stands deeper comes first, because what stands around it is written out with copies of it.
     for node in reversed(list(statement.find_all(exp.Window, *_OPPOSITE))):
@@ -152,7 +152,7 @@ def _quantified(node: exp.Expr, value: exp.Expr, kind: type[exp.Expr], asked: ex
     query = asked.this.unnest() if isinstance(asked.this, exp.Subquery) else asked.this
     if not isinstance(query, exp.Query):
         words = "ALL" if isinstance(asked, exp.All) else "ANY"
-        raise refused(node, f"{words} takes a query in parentheses here", "Write IN for a list of values.")
+        raise refused(node, f"{words} needs a subquery in parentheses here", "Write IN for a list of values.")
     if isinstance(asked, exp.All):
         return _of_all(node, value, kind, query)
     if kind is exp.EQ:
@@ -165,7 +165,7 @@ def _of_all(node: exp.Expr, value: exp.Expr, kind: type[exp.Expr], query: exp.Qu
     if kind is exp.NEQ:
         return exp.Not(this=_is_in(value, query))
     if isinstance(query, exp.Select) and len(query.expressions) != 1:
-        raise refused(node, f"a value is compared with {len(query.expressions)} columns of the subquery")
+        raise refused(node, f"one value is compared with {len(query.expressions)} columns of the subquery")
 
     def asked(function: str, *, of_rows: bool = False) -> exp.Expr:
         return _aggregate_of(query, function, of_rows=of_rows)
@@ -243,7 +243,7 @@ def _declared(node: exp.Window, declared: Mapping[str, exp.Window]) -> exp.Windo
         if name not in declared:
             raise refused(node, f"there is no window '{alias.name}'", "Declare it: WINDOW w AS (...).")
         if name in seen:
-            raise refused(node, f"the window '{alias.name}' is named after itself")
+            raise refused(node, f"the window '{alias.name}' refers to itself")
         seen.append(name)
         node = declared[name]
     return node
@@ -306,9 +306,9 @@ def _ntile(node: exp.Window) -> exp.Expr:
     """In which of n parts of nearly one size a row is: the first parts have one row more, if it must be."""
     said = node.this.expressions
     if len(said) != 1 or not isinstance(said[0], exp.Literal) or not said[0].name.isdigit():
-        raise refused(node, "ntile takes a number that stands in the text", "Write ntile(4).")
+        raise refused(node, "ntile needs a literal number", "Write ntile(4).")
     if not int(said[0].name):
-        raise refused(node, "ntile takes a number of 1 or more")
+        raise refused(node, "ntile needs a number of 1 or more")
     parts = said[0]
     place, rows = _over(node, "row_number"), _over(node, "count", exp.Star(), is_whole=True)
     small = exp.IntDiv(this=rows.copy(), expression=parts.copy())

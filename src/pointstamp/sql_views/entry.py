@@ -32,20 +32,33 @@ def sql(
     time_zone: str | None = None,
     **tables: str | pa.Schema,
 ) -> Dataflow:
-    """A flow that keeps the views of a text in Spark's SQL up to date.
+    """Return a flow that keeps the views of a Spark SQL text up to date.
 
     The text is one query, whose output is ``result``, or several ``create view x as ...``, each an output of
-    its name. Inputs are given as keywords (or in a mapping, where a name is also an option), with schemas as
-    elsewhere, or declared in the text with ``create table``; one with a primary key takes upserts.
-    ``extra_columns="ignore"`` accepts columns in their rows that no schema declares, as ``flow.input`` does.
-    ``parameters`` are the values of ``:name`` in the text. A recursion with UNION ALL has ``max_rounds``.
-    ``time_zone`` is the zone of ``Dataflow``, in which timestamps are shown and read.
+    its name. Inputs are declared with keywords or in the text with ``create table``; a table with a primary
+    key takes upserts.
 
-        flow = ps.sql("select city, sum(price) as total from orders group by city",
-                      orders="city string, price long")
-        flow.run(orders=[...])["result"]
+    Args:
+        text: The SQL text.
+        schemas (Mapping[str, schema], default None): Schemas of inputs by name, for names that are options.
+        name (str, default "sql"): The name of the flow.
+        parameters (Mapping[str, object], default None): The values of ``:name`` in the text.
+        max_rounds (int, default 100): The maximum number of rounds of a recursion with UNION ALL.
+        extra_columns (str, default "warn"): ``"ignore"`` accepts columns that no schema declares, as
+            ``flow.stream_input`` does.
+        time_zone (str, default None): The time zone, as in ``Dataflow``.
+        **tables: Schemas of inputs by name.
 
-    What cannot be kept up to date is refused here, before anything runs, with its line and column.
+    Raises:
+        SqlError: A view cannot be kept up to date; the message has the line and the column.
+
+    Examples:
+        >>> flow = ps.sql("select city, sum(price) as total from orders group by city",
+        ...               orders="city string, price long")
+        >>> results = flow.run([[{"city": "Rome", "price": 5}], [{"city": "Rome", "price": 2}]])
+        >>> results.table("result").to_pylist()
+        [{'city': 'Rome', 'total': 7}]
+
     """
     try:
         from pointstamp.sql_views import statements  # an extra: sqlglot is loaded by those who use it
@@ -86,31 +99,31 @@ def views(
     """Return a flow that keeps PySpark DataFrames and Spark SQL texts up to date.
 
     Each view is an output of its name. The inputs are the tables that the views read, by name: temporary
-    views, tables of a catalog, and paths. ``start`` and ``run`` find them by themselves: Delta and Iceberg
-    tables with their changes, folders of files, streams, published views. Spark analyzes the queries; names,
-    types and the meaning of expressions are Spark's, under the settings that the session has now.
+    views, tables of a catalog, and paths. ``start`` and ``run`` find them: Delta and Iceberg tables with
+    their changes, folders of files, streams, published views. Spark analyzes the queries; names, types and
+    the meaning of expressions are those of Spark, with the settings of the session.
 
     Args:
-        spark: the session (classic) in which the texts and the DataFrames have their tables.
-        views: DataFrames or texts in Spark's SQL, by the name of the view; or a text with one or more
-            statements ``create materialized view name [refresh policy p] as query``.
-        inputs: by the name of a table, a source or a streaming DataFrame that has its rows; or a DataFrame
-            that names a table without a name (``createDataFrame`` without a temporary view).
-        changes: how the rows of an input change its table; default: rows are added. A text names the column
-            of weights (1 inserts a row, -1 deletes it). A mapping has one of ``{"weight": column}``,
-            ``{"operation": column}`` ("insert", "delete", ...), and
+        spark: The session (classic) that has the tables of the texts and DataFrames.
+        views: DataFrames or Spark SQL texts by the name of the view; or a text with one or more statements
+            ``create materialized view name [refresh policy p] as query``.
+        inputs (Mapping, default None): By the name of a table, a source or a streaming DataFrame that has its
+            rows; or a DataFrame that names a table without a name (``createDataFrame`` without a temporary
+            view).
+        changes (Mapping, default None): How the rows of an input change its table. Default: rows are
+            inserted. A text names the column of multiplicities (1 inserts a row, -1 deletes it). A mapping
+            has one of ``{"weight": column}``, ``{"operation": column}`` ("insert", "delete", ...), and
             ``{"key": columns, "order": column, "deleted": column}`` for upserts.
-        policy: the refresh policy of views that name none: ``"INCREMENTAL"`` (default) or ``"INCREMENTAL
-            STRICT"`` reject a view that cannot be incremental, with ``"AUTO"`` Spark recomputes it at each
-            refresh, with ``"FULL"`` every view.
-        name: the name of the flow.
+        policy (str, default "INCREMENTAL"): The refresh policy of views that name none: ``"INCREMENTAL"`` or
+            ``"INCREMENTAL STRICT"`` reject a view that cannot be incremental, with ``"AUTO"`` Spark
+            recomputes it at each refresh, with ``"FULL"`` every view.
+        name (str, default "views"): The name of the flow.
 
     Raises:
-        SqlError: a view has something that cannot be kept up to date; the text names it.
+        SqlError: A view has something that cannot be kept up to date; the message names it.
 
-    Example:
-        flow = ps.views(spark, {"totals": "select city, sum(price) as total from orders group by city"})
-        flow.run({"orders": [epoch0, epoch1]})["totals"]
+    On Spark: ``flow = ps.views(spark, {"totals": "select city, sum(price) as total from orders group by
+    city"})``, then ``flow.run({"orders": [epoch0, epoch1]})["totals"]``.
 
     """
     queries, policies = _declared(views, check_policy(policy))
@@ -126,14 +139,13 @@ def explain_views(
     changes: Changes | None = None,
     policy: str = "INCREMENTAL",
 ) -> str:
-    """Return what ``views`` would do with each view, and why one is not incremental; nothing runs.
+    """Explain what ``views`` would do with each view, and why a view is not incremental. Nothing runs.
 
     The arguments are those of ``views``; texts may begin with ``explain create materialized view``. A view
     that ``views`` would reject is explained, too.
 
-    Example:
-        print(ps.explain_views(spark, "explain create materialized view v as select rand() as r from orders"))
-
+    On Spark: ``print(ps.explain_views(spark, "explain create materialized view v as select rand() as r from
+    orders"))``.
     """
     queries, policies = _declared(views, check_policy(policy))
     lenient = {name: "AUTO" if each.startswith("INCREMENTAL") else each for name, each in policies.items()}
@@ -162,10 +174,10 @@ class ViewFlow(Dataflow):
         self._known_inputs: Mapping[str, KnownInput] = {**found.followed, **own}
 
     def explain(self, *, format: Literal["text", "json"] = "text") -> str:  # noqa: A002 - as other engines
-        """Return for each view whether it is incremental or why not; then the plan, its state and its cost.
+        """Return for each view whether it is incremental or why not; then the plan with its state and cost.
 
         Args:
-            format: ``"text"``, or ``"json"`` for the data of the plan. Default: ``"text"``.
+            format (str, default "text"): ``"text"``, or ``"json"`` for the data of the plan.
 
         """
         plan = super().explain(format=format)
@@ -244,7 +256,7 @@ def _declared(
             query = each
             policies[name] = policy
         if name in queries:
-            raise FlowError(f"ps.views: two views are called '{name}'. Give one of them another name.")
+            raise FlowError(f"ps.views: two views have the name '{name}'. Give one of them another name.")
         queries[name] = query
     return queries, policies
 
@@ -271,23 +283,34 @@ def view(
     time_zone: str | None = None,
     **tables: str | pa.Schema,
 ) -> Dataflow:
-    """A flow that keeps an expression of Ibis, or a DataFrame of SQLFrame, up to date.
+    """Return a flow that keeps an Ibis expression, or a DataFrame of SQLFrame or PySpark, up to date.
 
-    It has the output ``result``; a mapping of names to expressions makes a view of each. The inputs are the
-    tables of which the expression is made, with the schemas that it knows; rows are added to them. Who
-    deletes rows, or has a key, declares the table: in ``inputs`` as text, ``create table ...``, as in
-    ``ps.sql``, or a schema as a keyword.
+    The output is ``result``; a mapping of names to expressions makes a view of each. The inputs are the
+    tables of the expression, with the schemas that it knows; rows are inserted into them. For an input with
+    deletions or a key, declare the table: in ``inputs`` as text, ``create table ...``, as in ``ps.sql``, or a
+    schema as a keyword.
 
-        orders = ibis.table({"city": "string", "price": "int64"}, name="orders")
-        flow = ps.view(orders.group_by("city").agg(total=orders.price.sum()))
+    Spark's analyzer reads a DataFrame of PySpark, as in ``ps.views``: ``ps.view(spark.table("orders")...)``.
 
-    ``time_zone`` is the zone of ``Dataflow``, in which timestamps are shown and read.
+    Args:
+        expression: An expression, a DataFrame, or a mapping of names to them.
+        schemas (Mapping[str, schema], default None): Schemas of inputs by name, for names that are options.
+        inputs (str | Mapping, default ""): Declarations of tables as text; for PySpark, sources or DataFrames
+            by name.
+        changes (Mapping, default None): For PySpark: how the rows of inputs change their tables.
+        policy (str, default "INCREMENTAL"): For PySpark: the refresh policy.
+        name (str, default "view"): The name of the flow.
+        max_rounds (int, default 100): The maximum number of rounds of a recursion with UNION ALL.
+        time_zone (str, default None): The time zone, as in ``Dataflow``.
+        **tables: Schemas of inputs by name.
 
-    A DataFrame of PySpark is read by the plan that Spark's analyzer made of it, as ``ps.views`` says, with
-    ``inputs`` a mapping of sources or DataFrames, ``changes`` how the rows of inputs change their tables, and
-    ``policy`` the refresh policy:
+    Examples:
+        >>> import ibis
+        >>> orders = ibis.table({"city": "string", "price": "int64"}, name="orders")
+        >>> flow = ps.view(orders.group_by("city").agg(total=orders.price.sum()))
+        >>> flow.run([[{"city": "Rome", "price": 5}]]).table("result").to_pylist()
+        [{'city': 'Rome', 'total': 5}]
 
-        flow = ps.view(spark.table("orders").groupBy("city").sum("price"))
     """
     if is_frame(expression):
         if schemas or tables or time_zone is not None:

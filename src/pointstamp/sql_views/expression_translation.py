@@ -175,7 +175,7 @@ class Translator:
     def column(self, node: exp.Column) -> Expression:
         """A column by its name."""
         if isinstance(node.this, exp.Star):
-            raise refused(node, "'*' can only stand alone in a select, or in count(*)")
+            raise refused(node, "'*' is allowed only in a select list or in count(*)")
         if self.keys is not None and not self.scope.has(node):
             said = ".".join(part.name for part in node.parts)
             raise refused(
@@ -213,7 +213,7 @@ class Translator:
     def if_(self, node: exp.If) -> Expression:
         """IF(condition, value, other value)."""
         if node.args.get("false") is None:
-            raise refused(node, "if takes 3 arguments, and has 2", "Write if(condition, value, null).")
+            raise refused(node, "if needs 3 arguments, got 2", "Write if(condition, value, null).")
         return when(self(node.this), self(node.args["true"])).otherwise(self(node.args["false"]))
 
     def cast(self, node: exp.Cast) -> Expression:
@@ -230,8 +230,8 @@ class Translator:
         if is_text(to) and types.is_duration(self.type_of(inner)) and not self._is_between_times(node.this):
             raise refused(
                 node,
-                "the text of an interval depends on the units that it was written with, which are not kept",
-                "Cast the difference of two timestamps, or compute the number that is meant.",
+                "the text of an interval depends on the units in which it was written, which are not stored",
+                "Cast the difference of two timestamps, or compute a number.",
             )
         # What does not fit is an error in Spark since 4.0; the parser knows only the casts of before.
         return inner.try_cast(to) if node.args.get("safe") else inner.cast(to)
@@ -251,7 +251,7 @@ class Translator:
             return value.is_null()
         if isinstance(said, exp.Boolean):
             return value.eq_null_safe(bool(said.this))
-        raise refused(node, "IS takes null, true or false")
+        raise refused(node, "IS needs NULL, TRUE or FALSE")
 
     def parameter(self, node: exp.Placeholder) -> Expression:
         """A parameter by its name."""
@@ -273,7 +273,7 @@ def data_type(node: exp.DataType) -> pa.DataType:
 
 def _refuse_subquery(translator: Translator, node: exp.Expr) -> Expression:
     del translator
-    raise refused(node, "a subquery cannot stand here", "Make it a view of its own, and join it.")
+    raise refused(node, "a subquery is not allowed here", "Define it as a separate view, and join it.")
 
 
 def _refuse_clock(translator: Translator, node: exp.Expr) -> Expression:
@@ -282,8 +282,8 @@ def _refuse_clock(translator: Translator, node: exp.Expr) -> Expression:
         raise refused_now(node)
     raise refused(
         node,
-        f"{_words(node)} changes while nothing happens, so a view of it cannot be kept up to date",
-        "Use a column of the input that says the time.",
+        f"{_words(node)} changes without a change of the input, so a view of it cannot be kept up to date",
+        "Use a time column of the input.",
     )
 
 
@@ -322,7 +322,7 @@ def escape(translate: Translate, node: exp.Escape) -> Expression:
     mark = literals.constant_text(node.expression, "the character of ESCAPE")
     inner = node.this
     if len(mark) != 1 or not isinstance(inner, exp.Like | exp.ILike):
-        raise refused(node, "ESCAPE takes one character, behind LIKE or ILIKE")
+        raise refused(node, "ESCAPE needs one character, after LIKE or ILIKE")
     pattern = literals.constant_text(inner.expression, "a pattern")
     made = inner.copy()
     made.set("expression", exp.Literal.string(literals.unescaped(node, pattern, mark)))

@@ -87,7 +87,7 @@ class FromClause:
         """Joins in parentheses: what they join is spoken of by its own names."""
         if node.args.get("alias") is not None:
             raise refused(
-                node, "joins in parentheses have no name of their own", "Write (select * from ...) as x."
+                node, "joins in parentheses cannot have an alias", "Write (select * from ...) as x."
             )
         joins, alone = first.args.get("joins") or [], first.copy()
         alone.set("joins", None)
@@ -136,7 +136,7 @@ class FromClause:
             mine = {each.column.lower() for each in chain.scope.names if not each.is_merged}
             found = [each.column for each in right.names if each.column.lower() in mine]
             if not found:
-                raise refused(join, "a NATURAL JOIN of tables that have no column in common is all pairs")
+                raise refused(join, "a NATURAL JOIN needs a common column, but the tables have none")
             return found
         return [each.name for each in join.args.get("using") or []]
 
@@ -245,7 +245,7 @@ def source(node: exp.Expr, catalog: Catalog) -> Relation:
         alias = node.alias
         made = values(node, catalog)
     else:
-        raise refused(node, "this cannot stand in FROM", "Write a table, or a query in parentheses.")
+        raise refused(node, "this is not allowed in FROM", "Write a table, or a query in parentheses.")
     for pivot in node.args.get("pivots") or []:
         made = pivoted(pivot, made, catalog)
         alias = pivot.alias or alias
@@ -305,9 +305,7 @@ def _with_columns_called(node: exp.Expr, made: Relation) -> Relation:
     if not columns:
         return made
     if len(columns) != len(made.names):
-        raise refused(
-            node, f"'{node.alias}' has {len(made.names)} columns, and {len(columns)} names are given"
-        )
+        raise refused(node, f"'{node.alias}' has {len(made.names)} columns, got {len(columns)} names")
     names = tuple(
         ScopeName(each.table, column, each.at) for each, column in zip(made.names, columns, strict=True)
     )

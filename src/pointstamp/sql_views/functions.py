@@ -299,7 +299,7 @@ def called(node: exp.Anonymous, translate: Callable[[exp.Expr], Expression]) -> 
         required = required.removesuffix("*")
     if not len(required) <= len(given) <= len(letters):
         wanted = f"{len(required)}" if len(required) == len(letters) else f"{len(required)} to {len(letters)}"
-        raise refused(node, f"{name} takes {wanted} arguments, and has {len(given)}")
+        raise refused(node, f"{name} needs {wanted} arguments, got {len(given)}")
     made: list[Any] = []
     for position, (letter, argument) in enumerate(zip(letters, given, strict=False), 1):
         words = f"argument {position} of {name}"
@@ -315,7 +315,7 @@ def constant_number(node: exp.Expr, words: str) -> float:
     """A number that stands in the text."""
     if isinstance(node, exp.Literal) and not node.is_string:
         return float(Decimal(str(node.this)))
-    raise refused(node, f"{words} must be a number that stands in the text")
+    raise refused(node, f"{words} must be a literal number")
 
 
 def _check_known(node: exp.Anonymous, name: str) -> None:
@@ -324,16 +324,16 @@ def _check_known(node: exp.Anonymous, name: str) -> None:
     if name in CHANGING:
         raise refused(
             node,
-            f"{name}() changes while nothing happens, so a view of it cannot be kept up to date",
-            "Use a column of the input that says it.",
+            f"{name}() changes without a change of the input, so a view of it cannot be kept up to date",
+            "Use a column of the input instead.",
         )
     if name in GENERATORS:
         raise refused(
             node,
-            f"{name} makes several rows of one, so it cannot stand inside of something",
+            f"{name} returns several rows, so it cannot be part of an expression",
             "Write lateral view explode(...) t as x, or select explode(...) as x.",
         )
     if name in AGGREGATES:
-        raise refused(node, f"the aggregate {name} cannot stand here", "Filter groups with HAVING.")
+        raise refused(node, f"the aggregate {name} is not allowed here", "Filter groups with HAVING.")
     if name not in SCALARS:
-        raise refused(node, f"there is no function '{name}' here", "The SQL reference lists them.")
+        raise refused(node, f"there is no function '{name}' here", "The SQL reference lists the functions.")

@@ -258,7 +258,7 @@ def _distinct_values(
         raise refused(
             node,
             f"{name}(DISTINCT ...) of {len(arguments)} values is not supported",
-            "Select distinct first, in a view, and aggregate that.",
+            "Select distinct rows in a view first, and aggregate that view.",
         )
     return DistinctValues(OF_DISTINCT[name], (values[0],), where)
 
@@ -359,7 +359,7 @@ class _Reader:
             node = self._aliases.at(node)
         node = at_position(node, self._relation) if POSITION in node.meta else self._aliases.beside(node)
         if any(True for _ in aggregates_in(node)):
-            raise refused(node, "GROUP BY cannot have an aggregate in it")
+            raise refused(node, "GROUP BY cannot contain an aggregate")
         words = node.sql(dialect="spark")
         if words not in self._numbers:
             self._numbers[words] = len(self.nodes)
@@ -421,7 +421,7 @@ def _grouping(
     if node.expressions:
         words = [canonical(translate(each)) for each in node.expressions]
         if any(each not in known for each in words):
-            raise refused(node, "grouping takes what rows are grouped by")
+            raise refused(node, "grouping needs an expression of GROUP BY")
         numbers = [known[each] for each in words]
     bits = 0
     for number in numbers:

@@ -44,7 +44,7 @@ class SqlOfExpression:
         """The one query of the text, with common tables called by their place and not by a hash."""
         found = parse(self.text)
         if len(found) != 1:
-            raise FlowError(f"ps.view needs an expression that is one query, and was given {len(found)}.")
+            raise FlowError(f"ps.view needs an expression that is one query, got {len(found)}.")
         with_ = found[0].args.get("with_")
         common = (
             {} if with_ is None else {each.alias: f"step{n}" for n, each in enumerate(with_.expressions, 1)}
@@ -85,7 +85,7 @@ def flow_of(
         )
     except SqlError as error:
         texts = "\n".join(each.text for each in found.values())
-        raise SqlError(f"{error} It stands in the SQL of the expression:\n{texts}") from error
+        raise SqlError(f"{error} It is in the SQL of the expression:\n{texts}") from error
 
 
 def _named(node: exp.Expr) -> str:
@@ -96,7 +96,7 @@ def _named(node: exp.Expr) -> str:
 def _read(expression: Any) -> dict[str, SqlOfExpression]:  # noqa: ANN401 - of any package
     if isinstance(expression, Mapping):
         if not expression:
-            raise FlowError("ps.view needs at least one expression, and the mapping is empty.")
+            raise FlowError("ps.view needs at least one expression, got an empty mapping.")
         return {name: _sql_of(each) for name, each in expression.items()}
     return {"": _sql_of(expression)}
 
@@ -112,8 +112,8 @@ def _sql_of(expression: Any) -> SqlOfExpression:  # noqa: ANN401 - of any packag
             "ps.view takes one DataFrame of PySpark. Give several to ps.views(spark, {'name': DataFrame})."
         )
     raise FlowError(
-        f"ps.view needs an expression of Ibis or a DataFrame of SQLFrame, and was given a "
-        f"{type(expression).__name__}. A text is for ps.sql."
+        f"ps.view needs an expression of Ibis or a DataFrame of SQLFrame, got {type(expression).__name__}. "
+        "For a text, use ps.sql."
     )
 
 
@@ -146,7 +146,7 @@ def _ibis_type(column: str, kind: Any) -> str:  # noqa: ANN401 - of Ibis
         return f"struct<{fields}>{nullable}"
     word = _IBIS_TYPES.get(str(kind).lstrip("!"))
     if word is None:
-        raise FlowError(f"ps.view: the column '{column}' has the type {kind} of Ibis, which has none here.")
+        raise FlowError(f"ps.view: the column '{column}' has the Ibis type {kind}, which is not supported.")
     return word + nullable
 
 

@@ -38,7 +38,7 @@ def literal(node: exp.Literal, sign: int = 1) -> Expression:
         return lit(value)
     if len(text) > _DECIMAL_DIGITS_MAX:
         raise refused(
-            node, f"the number {text} has {len(text)} digits, and the most is {_DECIMAL_DIGITS_MAX}"
+            node, f"the number {text} has {len(text)} digits, but at most {_DECIMAL_DIGITS_MAX} are supported"
         )
     return lit(Decimal(value))
 
@@ -80,7 +80,7 @@ def interval_length(node: exp.Interval) -> timedelta:
     unit = node.text("unit")
     said = node.this.name if isinstance(node.this, exp.Literal) else None
     if said is None:
-        raise refused(node, "the length of an interval must stand in the text", "Write interval '3' day.")
+        raise refused(node, "the length of an interval must be a literal", "Write interval '3' day.")
     is_negative = said.strip().startswith("-")
     words = f"{said.strip().lstrip('-')} {unit}"
     with placed(node):
@@ -89,7 +89,7 @@ def interval_length(node: exp.Interval) -> timedelta:
         except FlowError as error:
             if any(month in words.upper() for month in _MONTHS):
                 said = "months and years have no fixed length beside days"
-                raise refused(node, said, "Write one unit alone.") from error
+                raise refused(node, said, "Write one unit.") from error
             raise
     return -length if is_negative else length
 
@@ -115,7 +115,7 @@ def unescaped(node: exp.Expr, pattern: str, mark: str) -> str:
             position += 1
             if position == len(pattern) or pattern[position] not in ("%", "_", mark):
                 raise refused(
-                    node, f"in the pattern '{pattern}' what follows '{mark}' must be %, _ or '{mark}' itself"
+                    node, f"in the pattern '{pattern}' '{mark}' must be followed by %, _ or '{mark}'"
                 )
             letter = pattern[position]
             made += f"\\{letter}" if letter in "%_\\" else letter
@@ -132,14 +132,14 @@ def constant_int(node: exp.Expr, words: str) -> int:
         node, sign = node.this, -1
     if isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdigit():
         return sign * int(str(node.this))
-    raise refused(node, f"{words} must be an integer that stands in the text")
+    raise refused(node, f"{words} must be a literal integer")
 
 
 def constant_text(node: exp.Expr, words: str) -> str:
     """A string that stands in the text."""
     if isinstance(node, exp.Literal) and node.is_string:
         return str(node.this)
-    raise refused(node, f"{words} must be a string that stands in the text")
+    raise refused(node, f"{words} must be a literal string")
 
 
 def _number(node: exp.Interval) -> int:
@@ -147,7 +147,7 @@ def _number(node: exp.Interval) -> int:
     if isinstance(said, exp.Neg) and isinstance(said.this, exp.Literal):
         return -int(said.this.name)
     if not isinstance(said, exp.Literal) or not said.name.lstrip("-").isdigit():
-        raise refused(node, "the length of an interval must be an integer that stands in the text")
+        raise refused(node, "the length of an interval must be a literal integer")
     return int(said.name)
 
 

@@ -48,9 +48,9 @@ class TimeCondition:
             if not table.is_append_only:
                 raise refused(
                     self.node,
-                    "rows that come when their time is over must not be taken back, and those of this "
-                    "query can be",
-                    "Of groups, write it in HAVING; else use a table to which rows are only added.",
+                    "rows that are emitted when their time is over cannot be retracted, but rows of this "
+                    "query can be deleted",
+                    "For groups, write it in HAVING; otherwise use an append-only table.",
                 )
             return self._final(table, value)
 
@@ -64,9 +64,9 @@ class TimeCondition:
         if not has_clock(deltas_of(physical_of(table))):
             raise refused(
                 self.node,
-                "now() is the bound of event time, and no table here has a watermark by which it moves",
+                "now() is the watermark, but no table of the query has one",
                 "Declare one: create table t (..., watermark for at as at - interval 4 seconds). "
-                "The property 'epoch' takes its place.",
+                "Or set the property 'epoch'.",
             )
 
     def _final(self, table: Table, value: Expression) -> Table:
@@ -75,8 +75,8 @@ class TimeCondition:
         except FlowError as error:
             raise refused(
                 self.node,
-                "what this condition waits for is made of rows that would be kept for ever",
-                f"Let them go before, with a condition such as {_KEEPS}, or write it in HAVING.",
+                "this condition waits for rows whose state would grow without bound",
+                f"Delete them upstream, with a condition such as {_KEEPS}, or write it in HAVING.",
             ) from error
         return table.emit_on_close(value).to_table().named("over")
 
@@ -92,7 +92,7 @@ def refused_now(node: exp.Expr) -> SqlError:
     """What to raise where ``now()`` cannot stand."""
     return refused(
         node,
-        "now() changes while nothing happens, so a view of it cannot be kept up to date",
+        "now() changes without a change of the input, so a view of it cannot be kept up to date",
         f"Where a table has a watermark, WHERE and HAVING may have a condition {_KEEPS}, or {_LETS}.",
     )
 

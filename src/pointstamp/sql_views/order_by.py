@@ -34,7 +34,7 @@ def limited(
     limit, offset = node.args.get("limit"), node.args.get("offset")
     if limit is None and offset is None:
         _log.warning(
-            "%s: ORDER BY is left out, because a view has no order; with LIMIT it says which rows come.",
+            "%s: ORDER BY is ignored, because a view has no order; with LIMIT it chooses the rows.",
             place(node.args["order"]),
         )
         made = table.select(*columns)
@@ -43,7 +43,7 @@ def limited(
     shown = {str(each): name for name, each in wanted.items()}
     added = [each.alias(name) for name, each in hidden.items()]
     if is_distinct and any(str(each) not in shown for each in hidden.values()):
-        raise refused(node, "with DISTINCT, ORDER BY can only speak of what is selected")
+        raise refused(node, "with DISTINCT, ORDER BY can only use selected columns")
     made = table.select(*columns, *added)
     if is_distinct:
         made = made.distinct()
@@ -54,7 +54,7 @@ def _first(table: Table, node: exp.Expr, by: list[str]) -> Table:
     limit, offset = node.args.get("limit"), node.args.get("offset")
     skipped = 0 if offset is None else constant_int(offset.expression, "OFFSET")
     if skipped < 0:
-        raise refused(offset or node, f"OFFSET must be 0 or more, and is {skipped}")
+        raise refused(offset or node, f"OFFSET must be 0 or more, got {skipped}")
     if limit is None or _is_all(limit):
         if not skipped:
             return table

@@ -199,16 +199,16 @@ def _order_function(node: exp.Window, order: WindowOrder, translator: Translator
     function, call = _function(node), _call(node)
     ignores_nulls = isinstance(node.this, exp.IgnoreNulls)
     if ignores_nulls and function not in _NEIGHBOURS and function not in _OF_ENDS:
-        raise refused(node, f"{function} has no IGNORE NULLS", "Leave it out.")
+        raise refused(node, f"{function} does not support IGNORE NULLS", "Leave it out.")
     arguments = [translator(each) for each in call.expressions if not isinstance(each, exp.Star)]
     if function in _PLACES or function in _NEIGHBOURS:
         _check_order(node, order)
         if node.args.get("spec") is not None:
-            raise refused(node, f"{function} has no frame", "Leave the frame out.")
+            raise refused(node, f"{function} does not support a frame", "Remove the frame.")
         return replace(_of_place(function, call, arguments), ignores_nulls=ignores_nulls)
     kind = _RUNNING.get(function) or _OF_ENDS[function]
     if kind.endswith("_value") and len(arguments) != 1:
-        raise refused(node, f"{function} takes one value, and has {len(arguments)}")
+        raise refused(node, f"{function} takes one value, got {len(arguments)}")
     frame = _frame(node, order, translator)
     value = arguments[0] if arguments else None
     return OrderFunction(kind, value, frame=frame, ignores_nulls=ignores_nulls)
@@ -320,7 +320,7 @@ def _in_unit(said: exp.Expr, order: pa.DataType | None) -> int | None:
 def _refused(node: exp.Window, spec: exp.WindowSpec, order: pa.DataType | None, *, is_rows: bool) -> SqlError:
     words = f"the frame {spec.sql(dialect='spark').upper()}"
     if is_rows:
-        return refused(node, f"{words} needs a number of rows that stands in the text")
+        return refused(node, f"{words} needs a literal number of rows")
     if order is None:
         return refused(
             node,
@@ -330,6 +330,6 @@ def _refused(node: exp.Window, spec: exp.WindowSpec, order: pa.DataType | None, 
     return refused(
         node,
         f"{words} does not fit the order by a {order}; a distance is a number for integers, days for dates, "
-        "and an interval for timestamps, and stands in the text",
+        "and an interval for timestamps, and a literal",
         "Cast what is ordered by, or write a frame of ROWS.",
     )

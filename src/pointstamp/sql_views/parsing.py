@@ -205,7 +205,7 @@ def parse(text: str) -> list[exp.Expr]:
     except TokenError as error:
         raise SqlError(f"line 1, column 1: syntax error: {error}") from error
     except RecursionError as error:
-        raise SqlError(f"line 1, column 1: the query is nested too deeply to be read. {TOO_DEEP}") from error
+        raise SqlError(f"line 1, column 1: the query is nested too deeply. {TOO_DEEP}") from error
     return [each for each in found if not isinstance(each, exp.Semicolon)]
 
 

@@ -107,7 +107,7 @@ def with_common_tables(node: exp.Expr, catalog: Catalog) -> Catalog:
 def called(node: exp.Expr, made: Relation, names: list[str]) -> Relation:
     """A relation whose columns have these names."""
     if len(names) != len(made.names):
-        raise refused(node, f"there are {len(made.names)} columns, and {len(names)} names are given")
+        raise refused(node, f"the query has {len(made.names)} columns, got {len(names)} names")
     if len({each.lower() for each in names}) < len(names):
         return replace(
             made,
@@ -127,7 +127,9 @@ def named(node: exp.Expr, made: Relation) -> Table:
     names = [each.lower() for each in made.columns]
     for name in names:
         if names.count(name) > 1:
-            raise refused(node, f"two columns are called '{name}'", "Give one of them another name with AS.")
+            raise refused(
+                node, f"two columns have the name '{name}'", "Give one of them another name with AS."
+            )
     return made.table
 
 

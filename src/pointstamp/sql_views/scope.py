@@ -169,7 +169,7 @@ def at_position(node: exp.Expr, relation: Relation) -> exp.Column:
     shown = [each for each in relation.names if not each.is_merged]
     position = int(node.meta[POSITION])
     if not 1 <= position <= len(shown):
-        raise refused(node, f"there is no column {position}; the rows before have {len(shown)}")
+        raise refused(node, f"there is no column {position}; the input has {len(shown)}")
     return relation.scope.column(shown[position - 1])
 
 

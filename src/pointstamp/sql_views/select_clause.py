@@ -179,7 +179,7 @@ class _Select:
             if canonical(value) not in map(canonical, keys) and not set(columns_of(value)) <= plain:
                 raise refused(
                     each.node,
-                    "a group is over, or not, by a time that rows are grouped by",
+                    "HAVING with now() needs a time of GROUP BY",
                     "Write having window.end <= now(), or add the time to GROUP BY.",
                 )
             with placed(each.node):
@@ -272,7 +272,7 @@ def _left_out(star: exp.Star, meant: list[ScopeName], scope: Scope) -> list[Scop
         if not isinstance(scope.find(column), Column):
             raise refused(
                 each,
-                f"EXCEPT takes columns, and '{each.sql()}' is a field of one",
+                f"EXCEPT needs columns, but '{each.sql()}' is a field of one",
                 "Select the fields one by one.",
             )
         table, name = column.table or None, column.name
@@ -280,7 +280,7 @@ def _left_out(star: exp.Star, meant: list[ScopeName], scope: Scope) -> list[Scop
         if len(called) != 1:
             raise refused(
                 each,
-                f"EXCEPT takes columns of '*', and '{each.sql()}' is {len(called)} of them",
+                f"EXCEPT needs columns of '*', but '{each.sql()}' is {len(called)} of them",
                 "Name one column, with its table.",
             )
         if called[0] in found:
@@ -300,7 +300,7 @@ def exploded(relation: Relation, lateral: exp.Lateral, catalog: Catalog) -> Rela
     names = [] if alias is None else [each.name for each in alias.args.get("columns") or []]
     table = None if alias is None or alias.this is None else alias.this.name
     if not _is_generator(call):
-        raise refused(lateral, "LATERAL takes explode or posexplode here", "Write a join.")
+        raise refused(lateral, "LATERAL supports only explode and posexplode here", "Write a join.")
     return _exploded(relation, call, table, names, bool(lateral.args.get("outer")), catalog)
 
 
@@ -339,7 +339,7 @@ def _exploded(
     names = names or (["pos", "col"] if is_posed else ["col"])
     if len(names) != 1 + is_posed or len(call.expressions) != 1:
         raise refused(
-            call, f"{kind} takes one list and makes {1 + is_posed} columns, and {len(names)} are named"
+            call, f"{kind} takes one list and returns {1 + is_posed} columns, got {len(names)} names"
         )
     unique = catalog.unique(table or "element")
     at, position = f"{unique}.{names[-1]}", f"{unique}.{names[0]}" if is_posed else None
@@ -406,7 +406,7 @@ def _in_windows(
 ) -> Relation:
     kind, arguments = str(node.this).lower(), node.expressions
     if not 2 <= len(arguments) <= (4 if kind == "window" else 2):
-        raise refused(node, f"{kind} takes a time and a length", f"Write {kind}(at, '10 minutes').")
+        raise refused(node, f"{kind} needs a time and a length", f"Write {kind}(at, '10 minutes').")
     at, start, end = f"{unique}.at", f"{unique}.start", f"{unique}.end"
     wide = relation.table.select(*relation.table.schema.names, translator(arguments[0]).alias(at)).named(
         "event time"

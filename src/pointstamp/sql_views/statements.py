@@ -109,7 +109,7 @@ def declaration(node: exp.Create) -> InputDeclaration:
             key.extend(column.name for column in each.expressions)
         elif isinstance(each, exp.WatermarkColumnConstraint):
             if watermark is not None:
-                raise refused(each, "a table has one watermark", "Leave the second one out.")
+                raise refused(each, "a table has one watermark", "Remove the second one.")
             watermark = each
         elif isinstance(each, exp.ColumnDef):
             columns.append(_column(each, key))
@@ -150,12 +150,12 @@ def _properties(node: exp.Create, has_key: bool) -> dict[str, str]:
             kind = "with" if has_key else "without"
             raise refused(
                 each,
-                f"'{name or each.sql()}' is not known of a table {kind} a primary key",
-                f"There are {', '.join(known)}.",
+                f"'{name or each.sql()}' is not a property of a table {kind} a primary key",
+                f"The properties are {', '.join(known)}.",
             )
         made[name] = each.args["value"].name
     if made.get("trusted", "true").lower() not in ("true", "false"):
-        raise refused(node, f"'trusted' is true or false, and not '{made['trusted']}'")
+        raise refused(node, f"'trusted' must be true or false, got '{made['trusted']}'")
     return made
 
 
@@ -164,10 +164,10 @@ def _promise(
 ) -> LatenessPromise | None:
     late = properties.get("late", "output")
     if late not in _LATE:
-        raise refused(node, f"'late' is one of {', '.join(_LATE)}, and not '{late}'")
+        raise refused(node, f"'late' must be one of {', '.join(_LATE)}, got '{late}'")
     if watermark is not None:
         if "event_time" in properties or "lateness" in properties:
-            raise refused(node, "the watermark says the event time and the lateness already")
+            raise refused(node, "the watermark already sets the event time and the lateness")
         return LatenessPromise(watermark.this.name, _lateness(watermark), _LATE[late], _epoch(properties))
     if "event_time" in properties and "lateness" in properties:
         lateness = _length(properties["lateness"])
@@ -176,7 +176,7 @@ def _promise(
         if each in properties:
             raise refused(
                 node,
-                f"'{each}' needs to know which column is the event time, and how late a row may be",
+                f"'{each}' needs an event time and an allowed lateness",
                 "Write watermark for at as at - interval 4 seconds, or give 'event_time' and 'lateness'.",
             )
     return None
@@ -206,7 +206,7 @@ def _lateness(node: exp.WatermarkColumnConstraint) -> timedelta | int:
         return interval_length(said.expression)
     if is_earlier and isinstance(said.expression, exp.Literal) and said.expression.name.isdigit():
         return int(said.expression.name)
-    raise refused(node, "a watermark is a column less a length of time that stands in the text", instead)
+    raise refused(node, "a watermark must be a column minus a literal interval", instead)
 
 
 def _is_number(node: exp.Expr, column: str) -> bool:
@@ -258,7 +258,9 @@ def flow_of_statements(
     queries = [each for each in statements if not isinstance(each, exp.Create)]
     if len(queries) > 1:
         raise refused(
-            queries[1], "a text has one query, or views that are created", "Write CREATE VIEW x AS before it."
+            queries[1],
+            "a text must have one query, or only CREATE VIEW statements",
+            "Write CREATE VIEW x AS before it.",
         )
     if not statements:
         raise SqlError("line 1, column 1: the text has no statement. Write a query, or CREATE VIEW x AS.")
@@ -269,7 +271,7 @@ def flow_of_statements(
             made.add(group)
     if not made.views:
         raise refused(
-            statements[-1], "the text declares inputs and no view", "Add a query, or CREATE VIEW x AS."
+            statements[-1], "the text declares inputs but no view", "Add a query, or CREATE VIEW x AS."
         )
     return made.flow
 
@@ -345,7 +347,7 @@ class ViewsFlow:
                 raise refused(each, "WITH of views that refer to each other is not supported", "Write views.")
             name = _name_of(each)
             if name.lower() in self._catalog.tables:
-                raise refused(each, f"'{name}' is there already", "Give it another name.")
+                raise refused(each, f"'{name}' already exists", "Give it another name.")
             made[name] = rewritten(each, self._catalog.parameters)
         read = {id(table): table for each in made.values() for table in self._read_by(each)}
         with one_clock(list(read.values())):
@@ -365,7 +367,7 @@ class ViewsFlow:
         target = node.this.this if isinstance(node.this, exp.Schema) else node.this
         name, query = target.name, node.args.get("expression")
         if name.lower() in self._catalog.tables:
-            raise refused(node, f"'{name}' is there already", "Give it another name.")
+            raise refused(node, f"'{name}' already exists", "Give it another name.")
         if kind == "TABLE" and query is None:
             with placed(node):
                 table = self._make_input(self.flow, declaration(node))
@@ -391,7 +393,7 @@ class ViewsFlow:
     def _output(self, name: str, node: exp.Expr, table: Table) -> None:
         if "diff" in table.schema.names:
             raise refused(
-                node, "a column cannot be called 'diff', which is what an output calls the change of a row"
+                node, "a column cannot have the name 'diff', which is reserved for the multiplicity of a row"
             )
         with placed(node):
             self.flow.output(name, table)
@@ -403,7 +405,7 @@ def _is_temporary(view: exp.Expr) -> bool:
     properties = view.args.get("properties")
     for each in [] if properties is None else properties.expressions:
         if not isinstance(each, exp.TemporaryProperty):
-            raise refused(each, f"'{each.sql()}' is not known of a view", "Leave it out.")
+            raise refused(each, f"'{each.sql()}' is not a property of a view", "Leave it out.")
     return properties is not None
 
 

@@ -115,7 +115,7 @@ def _is_in(relation: Relation, node: exp.In, catalog: Catalog, *, is_negated: bo
     if asked.pairs:
         raise refused(
             node,
-            "NOT IN of a subquery that is joined by more than equalities is not supported",
+            "NOT IN of a subquery with a correlation other than equality is not supported",
             "Write NOT EXISTS.",
         )
     others = joined(relation, asked.relation, [*asked.values, *asked.keys], "anti", None)
@@ -150,8 +150,8 @@ def _refused_pairs(asked: Asked) -> SqlError:
         )
     return refused(
         asked.node,
-        "a subquery that is joined by more than equalities must be a condition of its own",
-        "Take it out of OR, CASE or the select.",
+        "a subquery with a correlation other than equality must be a separate condition",
+        "Move it out of OR, CASE or the select list.",
     )
 
 
@@ -160,8 +160,8 @@ def _mark_of_in(relation: Relation, asked: "AskedValues", catalog: Catalog) -> t
     if asked.pairs:
         raise refused(
             asked.node,
-            "a subquery that is joined by more than equalities must be a condition of its own",
-            "Take it out of OR, CASE or the select.",
+            "a subquery with a correlation other than equality must be a separate condition",
+            "Move it out of OR, CASE or the select list.",
         )
     mark = catalog.unique("is in")
     made = _with_mark(relation, asked.relation, [*asked.values, *asked.keys], mark)
@@ -283,7 +283,7 @@ def single_value(relation: Relation, node: exp.Subquery, catalog: Catalog) -> tu
     if not isinstance(query, exp.Select):
         return _only_value(relation, node, catalog.compiler.query(query, catalog), catalog)
     if len(query.expressions) != 1:
-        raise refused(node, f"a subquery that stands for one value has {len(query.expressions)} columns")
+        raise refused(node, f"a scalar subquery must have one column, got {len(query.expressions)}")
     begun = catalog.compiler.begin(query, catalog, relation.scope)
     if begun.is_correlated:
         return _by_key(relation, begun, node)
@@ -299,7 +299,7 @@ def _only_value(
 ) -> tuple[Relation, Expression]:
     """The value of the one row of a subquery, or null; how many rows it has is looked at as it runs."""
     if len(made.names) != 1:
-        raise refused(node, f"a subquery that stands for one value has {len(made.names)} columns")
+        raise refused(node, f"a scalar subquery must have one column, got {len(made.names)}")
     value = catalog.unique("value")
     rows = f"{value} rows"
     aggregates = {value: Aggregate("min", made.names[0].at), rows: Aggregate("count")}
@@ -355,15 +355,14 @@ def check_plain(query: exp.Select, words: str, *, allows_aggregates: bool = Fals
         if query.args.get(part):
             raise refused(
                 query.args[part],
-                f"{part.upper()} in a subquery of {words} that speaks of the query around it "
-                "is not supported",
-                "Make it a view of its own, and join it.",
+                f"{part.upper()} in a correlated subquery of {words} is not supported",
+                "Define it as a separate view, and join it.",
             )
     if not allows_aggregates and any(True for each in query.expressions for _ in aggregates_in(each)):
         raise refused(
             query,
-            f"an aggregate in a subquery of {words} that speaks of the query around it is not supported",
-            "Make it a view of its own, and join it.",
+            f"an aggregate in a correlated subquery of {words} is not supported",
+            "Define it as a separate view, and join it.",
         )
 
 
@@ -384,7 +383,7 @@ def _check(count: str, place: str, batch: pa.RecordBatch) -> pa.RecordBatch:
     most = pc.max(batch.column(batch.schema.names.index(count))).as_py()
     if most is not None and most > 1:
         raise FlowError(
-            f"{place}: a subquery that stands for one value has {most} rows. Write max(...) or another "
+            f"{place}: a scalar subquery must have one row, got {most}. Write max(...) or another "
             "aggregate, or a condition that leaves one."
         )
     return batch
@@ -406,9 +405,9 @@ def by_equalities(relation: Relation, begun: Begun) -> Begun:
     if not begun.keys:
         raise refused(
             begun.node,
-            "a value of a subquery needs an equality between a column of it and one of the query around it",
-            "Add one, such as u.id = t.id; where its conditions speak of the query around it alone, write "
-            "CASE WHEN ... THEN (the subquery without them) END.",
+            "a correlated scalar subquery needs an equality between an inner and an outer column",
+            "Add one, such as u.id = t.id; if all its conditions are on the outer query, write CASE WHEN "
+            "... THEN (the subquery without them) END.",
         )
     schema = relation.table.schema
     asked = [each for each, _ in begun.keys] + begun.pairs
@@ -430,8 +429,8 @@ def by_equalities(relation: Relation, begun: Begun) -> Begun:
         if not keys:
             raise refused(
                 begun.node,
-                f"a value of a subquery cannot be joined by a condition on a {field.type}",
-                "Join by an equality of it, or by another column.",
+                f"a scalar subquery cannot be correlated by a condition on a {field.type}",
+                "Correlate by equality, or by another column.",
             )
         equal.extend(keys)
     return replace(begun, relation=pairs, keys=equal, pairs=[])

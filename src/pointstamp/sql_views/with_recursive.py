@@ -35,17 +35,23 @@ def recursive(common: exp.CTE, names: list[str], catalog: Catalog) -> Table:
     """The table of a recursion; SqlError says what it may not be made of."""
     name, union = common.alias, common.this.unnest()
     if not isinstance(union, exp.Union):
-        raise refused(common, f"'{name}' speaks of itself, so it must be a start UNION [ALL] a step")
+        raise refused(
+            common, f"recursive CTE '{name}' must have the form <base> UNION [ALL] <recursive term>"
+        )
     catalog = with_own_tables(union, name, catalog)
     start: exp.Expr = union.left
     step: exp.Expr = union.right
     if uses(start, name):
         raise refused(
-            start, f"the start of '{name}' speaks of it already", "Write the start first, and then the step."
+            start,
+            f"the base of recursive CTE '{name}' refers to it",
+            "Write the base first, then the recursive term.",
         )
     if any(union.args.get(part) is not None for part in ("order", "limit", "offset")):
         raise refused(
-            union, "ORDER BY, LIMIT and OFFSET of a recursion are not supported", "Write them behind it."
+            union,
+            "ORDER BY, LIMIT and OFFSET of a recursion are not supported",
+            "Write them in the outer query.",
         )
     is_set = bool(union.args.get("distinct"))
     check_step(step, name, is_set=is_set)
@@ -54,9 +60,7 @@ def recursive(common: exp.CTE, names: list[str], catalog: Catalog) -> Table:
     initial = begun.table
     if names:
         if len(names) != len(initial.schema):
-            raise refused(
-                common, f"'{name}' has {len(initial.schema)} columns, and {len(names)} names are given"
-            )
+            raise refused(common, f"'{name}' has {len(initial.schema)} columns, got {len(names)} names")
         initial = initial.select(
             *(col(old).alias(new) for old, new in zip(initial.schema.names, names, strict=True))
         ).named("start")
@@ -90,7 +94,9 @@ def with_own_tables(union: exp.Union, name: str, catalog: Catalog) -> Catalog:
     for common in with_.expressions:
         for used in uses(common.this, name):
             raise refused(
-                used, f"'{name}' cannot stand in a WITH before its own start", "Write WITH in the step."
+                used,
+                f"'{name}' cannot be used in a WITH clause before its base",
+                "Write WITH in the recursive term.",
             )
     return catalog.compiler.common_tables(union, catalog)
 
@@ -114,7 +120,9 @@ def rows_outside(step: exp.Expr, catalog: Catalog) -> tuple[exp.Expr, Catalog]:
 def like_start(step: exp.Expr, made: Table, start: Table) -> Table:
     """What the step makes, with the columns of the start and as their types."""
     if len(made.schema) != len(start.schema):
-        raise refused(step, f"the step has {len(made.schema)} columns and the start {len(start.schema)}")
+        raise refused(
+            step, f"the recursive term has {len(made.schema)} columns and the base {len(start.schema)}"
+        )
     return made.select(
         *(
             col(own).cast(field.type).alias(field.name)
@@ -137,14 +145,14 @@ def check_step(step: exp.Expr, name: str, *, is_set: bool) -> None:
     """Refuse steps that make less of more rows, or that count ways twice."""
     used = uses(step, name)
     if not is_set and len(used) > 1:
-        raise refused(used[1], f"'{name}' stands twice in the step of a UNION ALL", "Write UNION.")
+        raise refused(used[1], f"'{name}' is used twice in the recursive term of a UNION ALL", "Write UNION.")
     if any(
         each.args.get("limit") or each.args.get("order") or each.args.get("offset")
         for each in step.find_all(exp.Query)
     ):
-        raise refused(step, "LIMIT in a recursion is not supported", "Write it behind the recursion.")
+        raise refused(step, "LIMIT in a recursion is not supported", "Write it in the outer query.")
     for window in step.find_all(exp.Window):
-        raise refused(window, "functions over windows in a recursion are not supported")
+        raise refused(window, "window functions in a recursion are not supported")
     for node in used:
         _check_use(node, step, name)
     for select in step.find_all(exp.Select):
@@ -155,8 +163,8 @@ def check_step(step: exp.Expr, name: str, *, is_set: bool) -> None:
                 if kind not in ("min", "max") or not is_set or not select.args.get("group"):
                     raise refused(
                         aggregate,
-                        f"{kind} in a recursion may not come to an end",
-                        "Only min and max with GROUP BY in a UNION can stand there.",
+                        f"{kind} in a recursion may not terminate",
+                        "Only min and max with GROUP BY in a UNION are allowed.",
                     )
 
 
@@ -169,19 +177,19 @@ def _check_use(node: exp.Table, step: exp.Expr, name: str) -> None:
             isinstance(parent, exp.Subquery) and not isinstance(parent.parent, exp.From | exp.Join)
         )
         if (is_inside and child is not parent.this) or isinstance(parent, exp.Exists):
-            raise refused(node, f"'{name}' cannot stand in a subquery of its own step", "Join it.")
+            raise refused(node, f"'{name}' cannot be used in a subquery of its recursive term", "Join it.")
         if isinstance(parent, exp.Except):
-            raise refused(node, f"'{name}' cannot stand in EXCEPT of its own step")
+            raise refused(node, f"'{name}' cannot be used in EXCEPT of its recursive term")
         if isinstance(parent, exp.Join) and (parent.text("side") or parent.text("kind") in ("SEMI", "ANTI")):
             raise refused(
                 node,
-                f"'{name}' cannot stand on the far side of an outer join of its own step",
+                f"'{name}' cannot be used on the nullable side of an outer join of its recursive term",
                 "Write an inner join.",
             )
         if isinstance(parent, exp.Select) and any(
             join.text("side").upper() in ("RIGHT", "FULL") for join in parent.args.get("joins") or []
         ):
-            raise refused(node, f"'{name}' cannot stand beside a right or full join in its own step")
+            raise refused(node, f"'{name}' cannot be used with a right or full join in its recursive term")
         child, parent = parent, parent.parent
 
 
@@ -318,7 +326,9 @@ def _parts(query: exp.Expr, name: str) -> list[exp.Expr]:
         raise refused(inner, f"'{name}' needs another recursion, so it cannot be a UNION ALL", "Write UNION.")
     if any(inner.args.get(part) is not None for part in ("order", "limit", "offset")):
         raise refused(
-            inner, "ORDER BY, LIMIT and OFFSET of a recursion are not supported", "Write them behind it."
+            inner,
+            "ORDER BY, LIMIT and OFFSET of a recursion are not supported",
+            "Write them in the outer query.",
         )
     return [*_parts(inner.left, name), *_parts(inner.right, name)]
 
@@ -345,11 +355,11 @@ def _called(member: _Member, node: exp.Expr, found: Relation) -> Table:
     """Return a table with the names that were given to the columns."""
     given = member.columns or list(found.columns)
     if len(given) != len(found.columns):
-        raise refused(
-            node, f"'{member.name}' has {len(found.columns)} columns, and {len(given)} names are given"
-        )
+        raise refused(node, f"'{member.name}' has {len(found.columns)} columns, got {len(given)} names")
     if len({each.lower() for each in given}) < len(given):
-        raise refused(node, f"two columns of '{member.name}' have one name", "Give one another name with AS.")
+        raise refused(
+            node, f"two columns of '{member.name}' have the same name", "Give one another name with AS."
+        )
     return found.table.select(
         *(col(each.at).alias(new) for each, new in zip(found.names, given, strict=True))
     ).named("start")
@@ -374,8 +384,8 @@ def _find_types(members: Sequence[_Member]) -> None:
         else:
             raise refused(
                 unknown[0].node,
-                f"nothing says which types the columns of '{unknown[0].name}' have",
-                "Write a start that refers to none of the recursion, and UNION.",
+                f"the column types of '{unknown[0].name}' are unknown",
+                "Write a base that does not refer to the recursion, and UNION.",
             )
 
 

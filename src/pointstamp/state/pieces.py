@@ -57,7 +57,7 @@ class Piece:
 
 @runtime_checkable
 class Stateful(Protocol):
-    """An operator that can say what it keeps, and resume from it."""
+    """An operator that saves its state and resumes from it."""
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
         """Return the current pieces, always under the same names.

@@ -14,7 +14,7 @@ RowLike: TypeAlias = Mapping[str, Any]
 
 
 def published_epochs(path: str | os.PathLike[str], output: str) -> dict[int, list[dict[str, Any]]]:
-    """The rows of an output that are published, by epoch; epochs without rows are left out."""
+    """Return the published rows of an output by epoch; epochs without rows are omitted."""
     found: dict[int, list[dict[str, Any]]] = {}
     for row in read_changes(path)[output].sort_by("epoch").to_pylist():
         found.setdefault(row.pop("epoch"), []).append(row)
@@ -24,7 +24,12 @@ def published_epochs(path: str | os.PathLike[str], output: str) -> dict[int, lis
 def assert_published(
     path: str | os.PathLike[str], output: str, expected: Mapping[int, Iterable[RowLike]]
 ) -> None:
-    """AssertionError unless exactly these epochs have rows, and exactly these."""
+    """Assert that exactly these epochs of a published output have rows, and exactly these rows.
+
+    Raises:
+        AssertionError: The rows differ.
+
+    """
     found = published_epochs(path, output)
     wanted = {epoch: list(rows) for epoch, rows in expected.items()}
     wrong = [
@@ -39,7 +44,12 @@ def assert_published(
 def assert_table(
     path: str | os.PathLike[str], output: str, expected: Iterable[RowLike], *, as_of: int | None = None
 ) -> None:
-    """AssertionError unless a table that is published has exactly these rows, after an epoch or now."""
+    """Assert that a published table has exactly these rows, after an epoch or now.
+
+    Raises:
+        AssertionError: The rows differ.
+
+    """
     found = read_table(path, output, as_of=as_of).to_pylist()
     if words := _difference(found, list(expected)):
         when = "" if as_of is None else f" as of epoch {as_of}"

@@ -64,7 +64,12 @@ SinkClaim: TypeAlias = Callable[[NewPlace], None]
 
 
 def check_sink(new: NewPlace) -> None:
-    """Try every claim; AssertionError names what is broken."""
+    """Check every claim of a sink.
+
+    Raises:
+        AssertionError: A claim is not met; the message names it.
+
+    """
     for claim in SINK_CLAIMS:
         claim(new)
 

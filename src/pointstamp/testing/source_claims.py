@@ -67,7 +67,12 @@ SourceClaim: TypeAlias = Callable[[NewSource], None]
 
 
 def check_source(new: NewSource) -> None:
-    """Try every claim; AssertionError names what is broken."""
+    """Check every claim of a source.
+
+    Raises:
+        AssertionError: A claim is not met; the message names it.
+
+    """
     for claim in SOURCE_CLAIMS:
         claim(new)
 

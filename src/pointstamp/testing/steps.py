@@ -11,7 +11,7 @@ from pointstamp.storage.port import Content, Storage
 
 
 class Died(BaseException):
-    """The process is gone: nothing that it would have done afterwards is done."""
+    """The process has died: nothing that it would have done afterwards is done."""
 
 
 class Unanswered(StorageError):  # noqa: N818 - what happened

@@ -30,10 +30,10 @@ T = TypeVar("T", bound=Hashable)
 
 @runtime_checkable
 class TimeOrder(PartialOrder[T], Protocol[T]):
-    """A user's own order of root times: a partial order with a least element.
+    """A custom order of root times: a partial order with a least element.
 
-    ``sort_key`` must also not decrease along any path of a flow: where a summary leads from a to b,
-    ``sort_key(a) <= sort_key(b)``, and strictly where the summary advances.
+    ``sort_key`` must not decrease along any path of a flow: if a summary leads from a to b,
+    ``sort_key(a) <= sort_key(b)``, and strictly less if the summary advances.
     """
 
     def minimum(self) -> T:

@@ -197,7 +197,17 @@ def feedback(rounds: int = 1, step: int = 1) -> Summary:
 
 
 def delay(epochs: int, rounds: int = 0) -> Summary:
-    """Return a summary that delays times by ``epochs`` epochs."""
+    """Return a summary that delays times by a number of epochs.
+
+    Args:
+        epochs: The number of epochs.
+        rounds (int, default 0): The number of loops around the path; their rounds stay.
+
+    Examples:
+        >>> print(ps.timely.delay(1).results_in((3,)))
+        (4,)
+
+    """
     return Summary((0,) * rounds, root=Advance(epochs) if epochs else STAY)
 
 

@@ -276,7 +276,7 @@ class Rules:
         """The frontiers that a worker's operators may read."""
         frontiers = self.state.shown[worker]
         if frontiers is None:
-            raise ValueError(f"worker {worker} did something before its frontiers were propagated")
+            raise ValueError(f"worker {worker} took a step before its frontiers were propagated")
         return frontiers
 
     def expects(self, worker: int, point: Point) -> bool:

@@ -164,7 +164,7 @@ class Online:
             self._record(event)
         for rule in self._models.of[type(event)]:
             rule(event)
-        raise AssertionError(f"{event} has no cause, and no rule is broken")
+        raise AssertionError(f"{event} has no cause, but no rule is broken")
 
     def _is_caused_later(self, event: Event) -> bool:
         """Whether the cause of an event waits behind another one that waits."""

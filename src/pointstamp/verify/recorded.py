@@ -280,7 +280,7 @@ class TraceSight:
 
     def why(self, output: str) -> Json:
         """The page has all that there is to know."""
-        raise SightError(f"a trace does not work, so nothing holds output '{output}' back.")
+        raise SightError(f"a trace does not run, so nothing holds output '{output}' back.")
 
     def metrics(self) -> str:
         """There are none."""
@@ -288,4 +288,4 @@ class TraceSight:
 
     def act(self, what: str, given: str) -> str:
         """A trace cannot be told anything."""
-        raise SightError(f"a trace cannot be told '{what} {given}'.")
+        raise SightError(f"a trace does not accept the command '{what} {given}'.")

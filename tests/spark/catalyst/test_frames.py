@@ -243,7 +243,7 @@ def test_several_views_share_their_tables(spark: SparkSession, fed: Fed) -> None
 def test_a_scalar_subquery_with_two_rows_is_an_error(spark: SparkSession, fed: Fed) -> None:
     register(spark, {name: tables[0].slice(0, 0) for name, tables in fed.there.items()})
     flow = ps.views(spark, {"v": "select id from orders where price > (select size from shops)"})
-    with pytest.raises(FlowError, match="a scalar subquery has 3 rows"):
+    with pytest.raises(FlowError, match="a scalar subquery must have one row, got 3"):
         flow.run({"orders": [fed.there["orders"][0]], "shops": [fed.there["shops"][0]]})
 
 

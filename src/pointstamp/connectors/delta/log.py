@@ -276,13 +276,21 @@ def delta_version(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> int:
-    """The version of an output's Delta table that is the table after an epoch, with nothing later.
+    """Return the version of an output's Delta table that has the table after an epoch, and nothing later.
 
-        version = ps.io.delta_version(path, "cities", 5)
-        spark.read.format("delta").option("versionAsOf", version).load(f"{path}/cities")
+    Args:
+        path: The path of the sink.
+        output: The name of the output.
+        epoch: The epoch.
+        storage_options (Mapping[str, str], default None): What deltalake needs to open the path.
 
-    FlowError if no commit ends with the epoch: several epochs can be one commit, and a log is cut after some
-    time. The message says which epochs there are.
+    Raises:
+        FlowError: No commit ends with the epoch: several epochs can be one commit, and old entries of a log
+            are removed. The message lists the epochs.
+
+    On Spark, read the version with
+    ``spark.read.format("delta").option("versionAsOf", version).load(f"{path}/cities")``.
+
     """
     found = _versions(os.fspath(path), output, dict(storage_options or {}))
     for each in found:

@@ -49,10 +49,15 @@ _BEGIN_ANEW = "start with a new checkpoint and a new path"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DeltaSink(SinkBase, RedactedRepr):
-    """Delta tables below a path; ``storage_options`` are deltalake's, ``open_storage`` opens it for files.
+    """Publish into Delta tables below a path.
 
-    An output that is a table becomes a Delta table of the rows that are there. With ``changes`` all that was
-    changed is appended instead, with the epoch and the weight of each row.
+    An output that is a table becomes a Delta table of its current rows. With ``changes`` its changes are
+    appended instead, with the epoch and the multiplicity of each row. ``storage_options`` are those of
+    deltalake; ``open_storage`` opens the path for files.
+
+    Examples:
+        >>> sink = ps.io.DeltaSink("/data/gold")
+
     """
 
     path: str

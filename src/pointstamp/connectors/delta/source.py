@@ -56,21 +56,25 @@ def delta(
     storage_options: Mapping[str, str] | None = None,
     moved_from: str | Path | None = None,
 ) -> "DeltaChanges":
-    """The changes of a Delta table with change data feed: each version one epoch.
+    """Read the changes of a Delta table with change data feed: each version is one epoch.
 
-    - ``starting_version``: the first version whose changes are read; without it the table as it is at the
-      beginning comes first, as inserts, and then the changes that follow.
-    - ``versions_per_tick``: how many versions one epoch takes at most; None takes all that are there.
-    - ``look_every_seconds``: how often to look for a new version; on a local disk at once, elsewhere every
-      second unless this says otherwise.
-    - ``storage_options``: what deltalake needs to know to open the path.
-    - ``moved_from``: the path of before, if the same table lies at ``path`` now.
+    ``flow.table("people", "id long, _change_type string", operation="_change_type")`` is the same table in a
+    flow.
 
-    ``flow.table("people", "id long, _change_type string", operation="_change_type")`` is the table
-    again.
+    Args:
+        path: The path of the table.
+        starting_version (int, default None): The first version whose changes are read. Default: the current
+            table as inserts, then the changes that follow.
+        versions_per_tick (int, default 1): Maximum number of versions per epoch; None for no limit.
+        look_every_seconds (float, default None): How often to look for a new version. Default: at once on a
+            local disk, every second elsewhere.
+        storage_options (Mapping[str, str], default None): What deltalake needs to open the path.
+        moved_from (path, default None): The former path of the same table.
 
-    >>> delta("/data/people").describe()
-    "changes of the Delta table '/data/people'"
+    Examples:
+        >>> ps.io.delta("/data/people").describe()
+        "changes of the Delta table '/data/people'"
+
     """
     if starting_version is not None and starting_version < 0:
         raise FlowError(

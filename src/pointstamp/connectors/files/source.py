@@ -89,47 +89,56 @@ def files(
     storage_options: Mapping[str, Any] | None = None,
     moved_from: str | Path | None = None,
 ) -> "FolderSource":
-    """The files of a folder, those there and those to come: each file one epoch, or each group of files.
+    """Read the existing and arriving files of a folder; each file or group of files is one epoch.
 
-    - ``format``: ``"parquet"``, ``"csv"``, ``"json"`` with one object a line, or ``"arrow"``, the IPC file
-      format. Default: by the name of each file (``.csv``, ``.tsv``, ``.json``, ``.jsonl``, ``.ndjson``,
-      ``.arrow``, ``.feather``, ``.ipc``), and Parquet for all other names. CSV and JSON may be compressed, as
-      their names say (``.csv.gz``).
-    - ``order_by``: the order of files that wait together. ``"modified"``, the default: by the time of the
-      last change, then by name. ``"name"``: by name, with numbers compared as numbers. Any other text is a
-      column: by its least value in each file, which the driver reads.
-    - ``group_by_marker``: how the names of marker files end, such as ``"_done"``. A marker closes a group,
-      and a group is one unit: the files that the marker lists, one name a line, or, where it is empty, all
-      that are there and in no group yet.
-    - ``pattern``: which names are input, as in a shell; names that begin with ``.`` or ``_`` or end in
-      ``.tmp``, ``.inprogress`` or ``.crc`` never are.
-    - ``in_order``: files arrive in the order of their names, with numbers compared as numbers. A file that
-      arrives after one that sorts later was taken is not read, and a warning names it.
-    - ``until``: the name of a file that, once there, says that no more will come.
-    - ``units_per_tick``: how many files or groups one epoch takes at most; None takes all that are there.
-    - ``bytes_per_tick``: how many bytes of files one epoch takes at most, in place of one file or group; a
-      larger one comes by itself.
-    - ``list_every_seconds``: list the folder at this interval, even where the kernel tells of arrivals.
-    - ``settle_seconds``: where it is not known whether a file is being written (network disks, files of
-      another user), it is taken when it has not changed for this long; 0 where files appear whole.
-    - ``skip``: names of files that are not read, as if they had no rows. A query that has taken a file which
-      it cannot read can continue with this, without that file's rows.
-    - ``delimiter``, ``quote``, ``header``: of CSV. Default: a comma (a tab for ``.tsv``), double quotes, and
-      a header line. With ``header=False`` the fields of a line are the declared columns, in their order.
-    - ``on_bad``: what becomes of rows of CSV and JSON that cannot be read: an ``"error"``, the default;
-      ``"drop"``, counted in a warning and in ``query.last_progress["rowsSkipped"]``; or ``"keep"``, with
-      nulls and the reason in a column.
-    - ``columns``: columns for what else is known of a row, by name: ``{"why": "error", "name": "file"}``.
-    - ``line_bytes_max``: the longest line of CSV or JSON that is read. Default: 64 MiB.
-    - ``storage_options``: what fsspec needs to know to open the path.
-    - ``moved_from``: the place of before, if the same files lie at ``path`` now: a query resumes with them. A
-      checkpoint belongs to one place otherwise.
+    Columns are found by their exact names, or else by a name that differs only in case. Partition values of
+    folder names such as ``day=2024-01-31`` are columns of the files in them.
 
-    Columns are found by their exact names, or else by a name that differs only in case. The values of folders
-    such as ``day=2024-01-31`` are columns of the files in them.
+    Args:
+        path: The folder.
+        format (str, default None): ``"parquet"``, ``"csv"``, ``"json"`` with one object per line, or
+            ``"arrow"``, the IPC file format. Default: by the name of each file (``.csv``, ``.tsv``,
+            ``.json``, ``.jsonl``, ``.ndjson``, ``.arrow``, ``.feather``, ``.ipc``), and Parquet for all other
+            names. CSV and JSON may be compressed, as their names show (``.csv.gz``).
+        order_by (str, default "modified"): The order of waiting files. ``"modified"``: by the time of the
+            last change, then by name. ``"name"``: by name, with numbers compared as numbers. Any other text
+            is a column: by its least value in each file, which the driver reads.
+        group_by_marker (str, default None): The suffix of marker files, such as ``"_done"``. A marker closes
+            a group of files, which is one unit: the files that the marker lists, one name per line, or, if it
+            is empty, all files that are in no group yet.
+        pattern (str, default "*"): A shell pattern for the names of input files. Names that begin with ``.``
+            or ``_`` or end in ``.tmp``, ``.inprogress`` or ``.crc`` are never input.
+        in_order (bool, default False): Files arrive in the order of their names, with numbers compared as
+            numbers. A file that arrives after a later name was read is not read, and a warning names it.
+        until (str, default None): The name of a file that marks the end of the input.
+        units_per_tick (int, default 1): Maximum number of files or groups per epoch; None for no limit.
+        bytes_per_tick (int, default None): Maximum number of bytes of files per epoch, instead of one file or
+            group; a larger file is an epoch alone.
+        list_every_seconds (float, default None): List the folder at this interval, also if the kernel reports
+            arrivals.
+        settle_seconds (float, default 1.0): If it is not known whether a file is being written (network
+            disks, files of another user), the file is read when it has not changed for this time. Set 0 if
+            files appear complete.
+        skip (Collection[str], default ()): Names of files that are not read, as if they had no rows. A query
+            that failed on a damaged file can resume with this, without the rows of that file.
+        delimiter (str, default None): Of CSV. Default: a comma, or a tab for ``.tsv``.
+        quote (str, default '"'): The quote character of CSV.
+        header (bool, default True): Whether CSV has a header line. Without one, the fields of a line are the
+            declared columns, in their order.
+        on_bad (str, default "error"): What happens to rows of CSV and JSON that cannot be read: ``"error"``;
+            ``"drop"``, counted in a warning and in ``query.last_progress["rowsSkipped"]``; or ``"keep"``,
+            with nulls and the reason in a column.
+        columns (Mapping[str, str], default None): Columns for metadata, by name: ``{"why": "error", "name":
+            "file"}``.
+        line_bytes_max (int, default 64 MiB): The longest line of CSV or JSON that is read.
+        storage_options (Mapping[str, object], default None): What fsspec needs to open the path.
+        moved_from (path, default None): The former path of the same files: a query resumes with them.
+            Otherwise a checkpoint belongs to one path.
 
-    >>> files("/data/in", "csv", until="_finished").describe()
-    "files '/data/in' (csv)"
+    Examples:
+        >>> ps.io.files("/data/in", "csv", until="_finished").describe()
+        "files '/data/in' (csv)"
+
     """
     if format is not None and format not in get_args(Format):
         raise FlowError(

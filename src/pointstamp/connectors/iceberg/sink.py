@@ -56,9 +56,9 @@ _TRIES_MAX: Final = 20
 
 @dataclass(frozen=True, slots=True, repr=False)
 class IcebergSink(SinkBase, RedactedRepr):
-    """Iceberg tables in a namespace of a catalog; ``catalog`` are the properties that pyiceberg loads it by.
+    """Publish into Iceberg tables in a namespace of a catalog, which pyiceberg loads with ``catalog``.
 
-    ``path`` is where the tables and their files are, for the catalog's files and for ``open_storage`` alike.
+    ``path`` is where the tables and their files are, for the files of the catalog and for ``open_storage``.
     With ``changes=False`` (default: True) outputs that are tables become tables of their current rows.
     """
 

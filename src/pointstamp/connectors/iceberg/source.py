@@ -40,17 +40,18 @@ def iceberg(
     snapshots_per_tick: int | None = 1,
     look_every_seconds: float = _LOOK_EVERY_SECONDS,
 ) -> "IcebergChanges":
-    """Return the changes of an Iceberg table: each snapshot one epoch.
+    """Read the changes of an Iceberg table: each snapshot is one epoch.
 
     Args:
-        table: the folder of the table; with ``catalog``, its identifier such as ``"db.orders"``.
-        catalog: the properties by which pyiceberg loads the catalog. Default: the table is a folder whose
-            ``metadata`` has the versions of the table, as Hadoop catalogs write them.
-        snapshots_per_tick: maximum number of snapshots per epoch. None: all that are there.
-        look_every_seconds: how often to look for a new snapshot.
+        table: The folder of the table; with ``catalog``, its identifier such as ``"db.orders"``.
+        catalog (Mapping[str, str], default None): The properties with which pyiceberg loads the catalog.
+            Default: the table is a folder whose ``metadata`` has the versions of the table, as Hadoop
+            catalogs write them.
+        snapshots_per_tick (int, default 1): Maximum number of snapshots per epoch; None for no limit.
+        look_every_seconds (float, default 1.0): How often to look for a new snapshot.
 
-    Example:
-        >>> iceberg("/data/orders").describe()
+    Examples:
+        >>> ps.io.iceberg("/data/orders").describe()
         "changes of the Iceberg table '/data/orders'"
 
     """

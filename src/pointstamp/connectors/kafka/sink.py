@@ -61,16 +61,23 @@ INLINE_BYTES_MAX = 64 * 1024
 
 @dataclass(frozen=True, slots=True, repr=False)
 class KafkaSink(SinkBase, RedactedRepr):
-    """Records in topics of Kafka: each commit is one transaction, over all outputs.
+    """Publish records in Kafka topics: each commit is one transaction, over all outputs.
 
-    ``topic`` is that of the one output, or topics by output. A row is a record whose value is a JSON object,
-    or with ``value="raw"`` its column ``value``; ``epoch`` names a field for the epoch. ``key`` names the
-    columns of the record's key: of every output, or by output. ``deleted`` names the column that is true
-    where a key is gone, as ``table.upserts`` has it: such a row is a tombstone. Changes of a table are events
-    in Debezium's envelope.
+    A row is a record whose value is a JSON object, or with ``value="raw"`` its column ``value``. Changes of a
+    table are events in Debezium's envelope.
 
-    ``options`` are settings of librdkafka's. this module is the topic in which commits are noted, and is made
-    if it is not there. ``staging`` is a path that all workers reach, in place of the query's checkpoint.
+    Attributes:
+        bootstrap: The servers, ``"host:port"`` with commas between them.
+        topic: The topic of the one output, or topics by output.
+        value (str, default "json"): The format of values.
+        epoch (str, default None): The name of a field for the epoch.
+        key: The columns of the record's key: of every output, or by output.
+        deleted: The column that is true if the key was deleted, as in ``table.upserts``: such a row is a
+            tombstone.
+        options: Settings of librdkafka.
+        commits: The topic in which commits are recorded; it is created if it does not exist.
+        staging: A path that all workers can reach, instead of the query's checkpoint.
+
     """
 
     bootstrap: str

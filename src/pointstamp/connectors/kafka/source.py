@@ -119,40 +119,54 @@ def kafka(
     options: Mapping[str, Any] | None = None,
     moved_from: str | None = None,
 ) -> "KafkaSource":
-    """The records of topics, those there and those to come, each read exactly once.
+    """Read the records of Kafka topics: existing records and records that arrive, each exactly once.
 
-    - ``topics``: one or several; or ``pattern``, a regular expression for whole names, which also finds
-      topics that are made later. Partitions that are added are found, too.
-    - ``format``: what values are: ``"json"``, objects whose fields are the input's columns; ``"raw"``, which
-      are not looked at; ``"avro"`` and ``"json_schema"`` in the wire format of a registry. ``registry`` is
-      the address of that, or schemas of Avro by their numbers. ``"protobuf"``, and ``"protobuf_schema"`` in
-      that wire format: ``message`` is the full name of the messages, and ``descriptors`` the file, or its
-      content, that ``protoc --include_imports --descriptor_set_out`` has written.
-    - ``key``: the columns that are in a record's key.
-    - ``columns``: columns for what else is known of a record, by name: ``{"at": "timestamp"}``, or a list of
-      names, of key, value, headers, timestamp, topic, partition, offset, tombstone and error.
-    - ``starting``: where a new query begins: ``"earliest"``, ``"latest"``, or with the records since a time,
-      a datetime or milliseconds since 1970.
-    - ``on_bad``: what becomes of records that cannot be decoded: an ``"error"``; ``"skip"`` (or ``"drop"``),
-      counted in a warning and in ``query.last_progress["rowsSkipped"]``; ``ps.io.BadRecords(path)``, which
-      counts them likewise and writes them to a folder; or ``"keep"``, with nulls and the reason in the column
-      that is the error. It may be changed when a query is restarted, but for ``"keep"``.
-    - ``on_lost``: whether records that are needed and were removed are an ``"error"``, or to ``"skip"``.
-    - ``skip``: records that are left out, as ``"topic/partition/offset"``, and counted like those that cannot
-      be decoded. It may be changed when a query is restarted, also for a record that ended the query.
-    - ``rows_per_tick``: how many records one epoch takes at most; None takes all that are there.
-    - ``bytes_per_tick``: how many bytes of keys and values one epoch takes at most, about, by the size that
-      the last records have on average.
-    - ``gather_seconds``: how long to wait for more after the first new record, while more come and unless
-      there are as many.
-    - ``look_every_seconds``: how often Kafka is asked at least how far its partitions go; new records are
-      mostly found at once. ``topics_every_seconds``: how often for new topics and partitions.
-    - ``options``: settings of librdkafka's, such as those of TLS and SASL.
-    - ``moved_from``: the ``bootstrap`` of before, if the same topics are at other servers now. Without it,
-      one server must be the same.
+    Args:
+        bootstrap: The servers, ``"host:port"`` with commas between them.
+        topics: One topic or several.
+        pattern (str, default None): Instead of topics, a regular expression for complete names, which also
+            finds topics that are created later. Added partitions are found, too.
+        format (str, default "json"): The format of values: ``"json"``, objects whose fields are the columns
+            of the input; ``"raw"``, bytes; ``"avro"``, ``"json_schema"`` and ``"protobuf_schema"`` in the
+            wire format of a registry; ``"protobuf"``.
+        registry (str | Mapping[int, object], default None): The address of the registry, or Avro schemas by
+            their numbers.
+        message (str, default None): The full name of Protobuf messages.
+        descriptors (path | bytes, default None): The file, or its content, that
+            ``protoc --include_imports --descriptor_set_out`` wrote.
+        key (str | Sequence[str], default ()): The columns that are in a record's key.
+        columns (Mapping[str, str] | Sequence[str], default ()): Columns for metadata by name, ``{"at":
+            "timestamp"}``, or a list of names, of key, value, headers, timestamp, topic, partition, offset,
+            tombstone and error.
+        starting (str | int | datetime, default "earliest"): Where a new query begins: ``"earliest"``,
+            ``"latest"``, or the records since a datetime or milliseconds since 1970.
+        on_bad (str | BadRecords, default "error"): What happens to records that cannot be decoded:
+            ``"error"``; ``"skip"`` (or ``"drop"``), counted in a warning and in
+            ``query.last_progress["rowsSkipped"]``; ``ps.io.BadRecords(path)``, which counts them and writes
+            them to a folder; or ``"keep"``, with nulls and the reason in the column of the error. It may be
+            changed at a restart, except for ``"keep"``.
+        on_lost (str, default "error"): Whether records that are needed but were removed are an ``"error"``,
+            or to ``"skip"``.
+        skip (Collection[str], default ()): Records to leave out, as ``"topic/partition/offset"``; they are
+            counted like those that cannot be decoded. It may be changed at a restart, also for a record that
+            ended the query.
+        rows_per_tick (int, default 10,000): Maximum number of records per epoch; None for no limit.
+        bytes_per_tick (int, default None): Approximate maximum number of bytes of keys and values per epoch,
+            by the mean size of the last records.
+        gather_seconds (float, default 0.005): How long to wait for more records after the first new one,
+            while more arrive and the maximum is not reached.
+        look_every_seconds (float, default 0.1): The longest interval at which Kafka is asked for the end of
+            its partitions; new records are usually found at once.
+        topics_every_seconds (float, default 10.0): The interval at which it is asked for new topics and
+            partitions.
+        options (Mapping[str, object], default None): Settings of librdkafka, such as those of TLS and SASL.
+        moved_from (str, default None): The former ``bootstrap``, if the same topics are now at other servers.
+            Without it, one server must be the same.
 
-    >>> kafka("broker:9092", "orders").describe()
-    "topic 'orders' of Kafka at 'broker:9092'"
+    Examples:
+        >>> ps.io.kafka("broker:9092", "orders").describe()
+        "topic 'orders' of Kafka at 'broker:9092'"
+
     """
     names = (topics,) if isinstance(topics, str) else tuple(topics)
     who = f"kafka {redact(bootstrap)!r}"

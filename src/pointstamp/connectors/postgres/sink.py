@@ -119,11 +119,15 @@ class PostgresPublisher(PublisherBase):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PostgresSink(SinkBase, RedactedRepr):
-    """Tables of a database; ``conninfo`` is what libpq connects with: ``host=db dbname=shop user=me``.
+    """Publish into PostgreSQL tables; ``conninfo`` is for libpq: ``host=db dbname=shop user=me``.
 
-    The tables lie in ``schema``, which is made where it is missing. ``keys`` are the columns that are the key
-    of an output, by output. With ``changes`` all that was changed in a table is appended instead, with the
-    epoch and the weight of each row. Driver and workers need the package psycopg, and reach the database.
+    The tables are in ``schema``, which is created if it does not exist. ``keys`` are the key columns of each
+    output. With ``changes`` the changes of a table are appended instead, with the epoch and the multiplicity
+    of each row. The driver and the workers need the package psycopg and access to the database.
+
+    Examples:
+        >>> sink = ps.io.PostgresSink("host=db dbname=shop user=me", keys={"totals": ["city"]})
+
     """
 
     conninfo: str = field(repr=False)

@@ -288,10 +288,29 @@ def compact(
     *,
     open_storage: Callable[[str], Storage] = storage_at,
 ) -> Compacted:
-    """Merge all small files of what is published in a folder, now.
+    """Merge all small files of a published output now.
 
-    It may be called at any time, from any host, also while a query publishes there and others read. Files
-    that are replaced stay as long as the policy says; a later call, or the query, removes them.
+    It may be called at any time, from any host, also while a query publishes there and readers read. Replaced
+    files are kept as long as the policy sets; a later call, or the query, deletes them.
+
+    Args:
+        path: The folder of the published output.
+        policy (CompactionPolicy, default None): The sizes of files, and how long replaced ones are kept.
+        open_storage: Opens the folder as a ``ps.ports.Storage``.
+
+    Returns:
+        The number of files before and after.
+
+    Examples:
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> flow = ps.Dataflow("words")
+        >>> flow.output("words", flow.stream_input("words", "word string"))
+        >>> places = {"checkpoint": f"{folder}/state", "output": f"{folder}/out"}
+        >>> flow.start(words=[[{"word": "so"}]] * 3, available_now=True, **places).await_termination()
+        >>> ps.io.compact(f"{folder}/out")
+        Compacted(files_before=3, files_after=1)
+
     """
     storage = open_storage(os.fspath(path))
     before = moment(storage, Compactions(storage).newest())

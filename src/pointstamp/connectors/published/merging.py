@@ -137,11 +137,17 @@ _TIER: Final = 0.75
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionPolicy:
-    """When published files are merged, and how long those that were replaced stay.
+    """When published files are merged, and how long replaced files are kept.
 
-    ``files`` of about the same size become one, until it has half of ``file_bytes``; one turn reads no more
-    than that. Files that were replaced stay for ``keep_seconds``, for readers that still need them. Two turns
-    are at least ``pause_seconds`` apart.
+    Attributes:
+        files: The number of files of about the same size that become one.
+        file_bytes: A file of half of this size is merged no more; one turn reads no more than this.
+        keep_seconds: How long replaced files are kept for readers that still need them.
+        pause_seconds: The shortest time between two turns.
+
+    Examples:
+        >>> sink = ps.io.ParquetSink("/data/out", compaction=ps.io.CompactionPolicy(files=8))
+
     """
 
     files: int = 8

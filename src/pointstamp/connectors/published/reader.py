@@ -75,11 +75,27 @@ def published_files(
     after: int | None = None,
     open_storage: Callable[[str], Storage] = storage_at,
 ) -> list[str]:
-    """The addresses of the files with the rows of an output, for other readers of Parquet.
+    """Return the addresses of the files of a published output, for other readers of Parquet.
 
-    With ``after``, only those with rows of later epochs, which may also hold earlier ones. The files stay as
-    long as the sink's policy of compaction says, however much is merged meanwhile. The columns by which an
-    output is partitioned are in the names of the folders.
+    The files are kept as long as the compaction policy of the sink sets. The partition columns of an output
+    are in the names of the folders.
+
+    Args:
+        path: The folder of the published output.
+        output: The name of the output.
+        after (int, default None): Only files with rows of later epochs, which may also have earlier ones.
+        open_storage: Opens the folder as a ``ps.ports.Storage``.
+
+    Examples:
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> flow = ps.Dataflow("words")
+        >>> flow.output("words", flow.stream_input("words", "word string"))
+        >>> places = {"checkpoint": f"{folder}/state", "output": f"{folder}/out"}
+        >>> flow.start(words=[[{"word": "so"}]], available_now=True, **places).await_termination()
+        >>> len(ps.io.published_files(f"{folder}/out", "words"))
+        1
+
     """
     found = published_now(path, open_storage=open_storage, check_files=False)
     address = url_of(open_storage(os.fspath(path)))
@@ -114,9 +130,24 @@ def read_changes(
     after: int | None = None,
     open_storage: Callable[[str], Storage] = storage_at,
 ) -> dict[str, pa.Table] | pa.Table:
-    """The rows that have been published in a folder: of one output, or a table for each of them.
+    """Read the published rows of one output, or of all outputs by name, with their epochs.
 
-    With ``after``, only rows of later epochs: give the last epoch that you have seen.
+    Args:
+        path: The folder of the published output.
+        output (str, default None): The name of an output. Default: all outputs.
+        after (int, default None): Only rows of later epochs: the last epoch that you have read.
+        open_storage: Opens the folder as a ``ps.ports.Storage``.
+
+    Examples:
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> flow = ps.Dataflow("words")
+        >>> flow.output("words", flow.stream_input("words", "word string"))
+        >>> places = {"checkpoint": f"{folder}/state", "output": f"{folder}/out"}
+        >>> flow.start(words=[[{"word": "so"}]], available_now=True, **places).await_termination()
+        >>> ps.read_changes(f"{folder}/out", "words").to_pylist()
+        [{'epoch': 0, 'word': 'so'}]
+
     """
 
     def read(storage: Storage, found: Published) -> dict[str, pa.Table] | pa.Table:
@@ -134,10 +165,27 @@ def read_table(
     as_of: int | None = None,
     open_storage: Callable[[str], Storage] = storage_at,
 ) -> pa.Table:
-    """The rows of an output that is a table: as they are now, or were after the epoch ``as_of``.
+    """Read the accumulated rows of a published output that is a table, now or after an epoch.
 
-    This reads about as much as there is, and not the history: what changes add up to is worked out beside a
-    query, and by ``ps.io.compact``. All epochs that are published can be read.
+    It reads about as much as the table has, and not the complete history: a query, and ``ps.io.compact``,
+    also publish accumulated rows. All published epochs can be read.
+
+    Args:
+        path: The folder of the published output.
+        output: The name of the output.
+        as_of (int, default None): The epoch. Default: the last one.
+        open_storage: Opens the folder as a ``ps.ports.Storage``.
+
+    Examples:
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> flow = ps.Dataflow("words")
+        >>> flow.output("counts", flow.table("words", "word string").count("word"))
+        >>> places = {"checkpoint": f"{folder}/state", "output": f"{folder}/out"}
+        >>> flow.start(words=[[{"word": "so"}]] * 3, available_now=True, **places).await_termination()
+        >>> ps.read_table(f"{folder}/out", "counts").to_pylist()
+        [{'word': 'so', 'count': 3}]
+
     """
 
     def read(storage: Storage, found: Published) -> pa.Table:

@@ -37,11 +37,16 @@ from pointstamp.storage.port import Storage
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ParquetSink(SinkBase, RedactedRepr):
-    """Parquet files below a folder; ``open_storage`` opens it, on each host again.
+    """Publish Parquet files below a folder.
 
-    ``partition_by`` names the columns by whose values files lie in folders: of every output, or by output.
-    One worker's rows of a commit may go to ``partitions_max`` folders. ``compaction`` says how small files
-    are merged while a query runs; None leaves all as they were written.
+    ``partition_by`` names the partition columns: of every output, or by output. The rows of one worker and
+    commit may have at most ``partitions_max`` partitions. ``compaction`` is the policy that merges small
+    files while a query runs; None keeps all files as they were written. ``open_storage`` opens the folder, on
+    each host.
+
+    Examples:
+        >>> sink = ps.io.ParquetSink("/data/out", partition_by=["day"])
+
     """
 
     path: str

@@ -148,17 +148,25 @@ def published(
     storage_options: Mapping[str, Any] | None = None,
     moved_from: str | os.PathLike[str] | None = None,
 ) -> "PublishedSource":
-    """The published output of another query as an input, epoch by epoch.
+    """Read the published output of another query as an input, epoch by epoch.
 
-    ``path`` is the ``output=`` of that query, and ``output`` the name of one of its outputs. Rows have the
-    column ``epoch`` besides the output's own; name it as the input's epoch column (``epoch="epoch"``) and
-    epochs here are the epochs there, also for several outputs side by side. A table has the column ``diff``,
-    a weight. ``units_per_tick`` is how many epochs one tick takes at most; None takes all that are there.
-    With ``bytes_per_tick`` it is as many as have together no more bytes in their files, and at least one.
-    ``moved_from`` is the path of before, if the same output lies at ``path`` now.
+    Rows have the column ``epoch`` besides those of the output. Name it as the epoch column of the input
+    (``epoch="epoch"``), and the epochs are those of the other query, also for several of its outputs. A table
+    has the column ``diff``, a multiplicity.
 
-    >>> published("/data/out", "counts").describe()
-    "what is published in '/data/out' as 'counts'"
+    Args:
+        path: The ``output=`` of the other query.
+        output: The name of one of its outputs.
+        units_per_tick (int, default 1): Maximum number of epochs per tick; None for no limit.
+        bytes_per_tick (int, default None): Maximum number of bytes in the files of a tick, instead; at least
+            one epoch is read.
+        storage_options (Mapping[str, object], default None): What fsspec needs to open the path.
+        moved_from (path, default None): The former path of the same output.
+
+    Examples:
+        >>> ps.io.published("/data/out", "counts").describe()
+        "what is published in '/data/out' as 'counts'"
+
     """
     if units_per_tick is not None and units_per_tick < 1:
         raise FlowError(

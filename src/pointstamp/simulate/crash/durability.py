@@ -223,7 +223,7 @@ class SimulatedSink(SinkBase, PublisherBase):
         before = self.published_through()
         for piece in commit.staged:
             if piece.path not in self._pieces:
-                raise InternalError(f"commit {number} has the piece '{piece.path}', which is not there.")
+                raise InternalError(f"commit {number} has the piece '{piece.path}', which does not exist.")
             if not (-1 if before is None else before) < piece.first_epoch <= piece.last_epoch:
                 raise InternalError(
                     f"commit {number} has {piece}, but epochs up to {before} are already published."

@@ -126,7 +126,7 @@ class ExpressionContext:
         if node.kind in _CHANGING:
             raise FlowError(
                 f"{_CHANGING[node.kind]} changes without a change of the input, so a view of it cannot be "
-                "kept up to date. Use a column of the input in its place."
+                "kept up to date. Use a column of the input instead."
             )
         raise self.rejected(node, "it is not supported in an incremental view")
 
@@ -240,7 +240,7 @@ class ExpressionContext:
     def column_of(self, node: TreeNode) -> Expression:
         """Return the column that holds the value of an aggregate or of a window function."""
         if self._column_of is None:
-            raise self.rejected(node, "it cannot stand here")
+            raise self.rejected(node, "it is not allowed here")
         return self._column_of(node)
 
 

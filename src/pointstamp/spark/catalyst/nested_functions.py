@@ -35,7 +35,7 @@ def _array_sort(translator: ExpressionContext, node: TreeNode) -> Expression:
     """``array_sort`` with the order of values; another comparison is not one of rows."""
     body = node.children[1].children[0]
     if not _is_default(body):
-        raise translator.rejected(node, "a comparison of its own is not supported")
+        raise translator.rejected(node, "a custom comparison is not supported")
     return Call("sort_list_nulls_last", (translator.translate(node.children[0]),))
 
 

@@ -166,7 +166,9 @@ class PlanTranslator:
         numbers = range(int(fields["start"]), int(fields["end"]), int(fields["step"]))
         if len(numbers) > _ROWS_MAX:
             raise rejected(
-                node, f"has {len(numbers)} rows, and can have {_ROWS_MAX}", "Make it an input of the view."
+                node,
+                f"has {len(numbers)} rows, more than the maximum of {_ROWS_MAX}",
+                "Make it an input of the view.",
             )
         rows = pa.RecordBatch.from_pydict({"id": pa.array(numbers, pa.int64())})
         return self._values(node.fields["output"], rows)

@@ -185,7 +185,7 @@ def _function(translation: _Translation, node: ExpressionNode) -> Any:  # noqa: 
     if not node.fields["udfDeterministic"]:
         raise _rejected(
             node,
-            "is not deterministic: a row that is deleted would not find what was made of it",
+            "is not deterministic, so results of a deleted row cannot be retracted",
             "Compute its value upstream, and make it a column of the input.",
         )
     if unusual := translation.session.conversions.unusual:

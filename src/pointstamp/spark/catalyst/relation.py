@@ -241,7 +241,7 @@ class Leaves:
             self.found[name] = known
         elif not known.jvm.sameResult(jvm):
             raise SqlError(
-                f"two tables are called '{name}'. Give one of them another name with "
+                f"two tables have the name '{name}'. Give one of them another name with "
                 "createOrReplaceTempView, or in inputs=."
             )
         return known

@@ -135,7 +135,7 @@ def _elt(translator: ExpressionContext, node: TreeNode) -> Expression:
 def _type_of(translator: ExpressionContext, node: TreeNode) -> Expression:
     kind = translator.type_of(translator.translate(node.children[0]))
     if types.is_duration(kind):
-        raise translator.rejected(node, "the unit of an interval is not kept")
+        raise translator.rejected(node, "the unit of an interval is not stored")
     return Literal(sql_name(kind), pa.string())
 
 

@@ -130,7 +130,7 @@ def _cast(translator: ExpressionContext, node: TreeNode) -> Expression:
     found, to = _cast_types(translator, node, inner)
     _check_cast(translator, node, found, to)
     if types.is_duration(found) and types.is_string(to):
-        raise translator.rejected(node, "the text of an interval depends on its unit, which is not kept")
+        raise translator.rejected(node, "the text of an interval depends on its unit, which is not stored")
     if found == to:
         return inner
     if mode == "LEGACY":

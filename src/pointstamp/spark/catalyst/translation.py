@@ -240,7 +240,7 @@ def _check_one_row(count: str, batch: pa.RecordBatch) -> pa.RecordBatch:
     most = pc.max(batch.column(batch.schema.names.index(count))).as_py()
     if most is not None and most > 1:
         raise FlowError(
-            f"a scalar subquery has {most} rows, and can have one. Write max(...) or another aggregate, or a "
+            f"a scalar subquery must have one row, got {most}. Write max(...) or another aggregate, or a "
             "condition that leaves one row."
         )
     return batch

@@ -49,7 +49,7 @@ def logical_views(
     A view with the policy FULL, or with AUTO if it cannot be incremental, is an input with its rows.
     """
     if not views:
-        raise FlowError("ps.views needs at least one view, and the mapping is empty.")
+        raise FlowError("ps.views needs at least one view, got an empty mapping.")
     spark = classic_session(spark)
     session = SessionSettings.of(spark)
     leaves = Leaves(spark, inputs, changes)
