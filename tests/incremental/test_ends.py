@@ -84,7 +84,7 @@ def test_a_lesser_value_has_no_greater_prefix(kind: pa.DataType, data: st.DataOb
     else:
         values.sort()
     array = pa.concat_arrays([pa.array([None, None], kind), pa.array(values, kind)]).slice(1)
-    up, down = (prefixes_of(array, Ordered("x", descends=descends)) for descends in (False, True))
+    up, down = (prefixes_of(array, array.type, Ordered("x", descends=descends)) for descends in (False, True))
     assert (up[:-1] <= up[1:]).all()
     assert (down[:-1] >= down[1:]).all()
 
