@@ -71,10 +71,10 @@ class SummedRows:
 def summed_rows(layout: Layout, found: Sequence[tuple[Positions, Run, Positions]]) -> SummedRows:
     """What was found, run by run: of which key each row is, and where it stands in its run."""
     if not found:
-        columns = [kept_column(pa.array([], kind)) for kind in layout.identity_schema.types]
+        columns = [kept_column(pa.array([], kind)) for kind in layout.identity_types]
         words = (np.empty(0, np.uint64),) * layout.word_count
         return SummedRows(columns, np.empty(0, np.int64), np.empty(0, np.intp), words)
-    columns = taken_together([(run.identity, at) for _, run, at in found], layout.identity_schema.types)
+    columns = taken_together([(run.identity, at) for _, run, at in found], layout.identity_types)
     weights = _together([run.weights.take(at) for _, run, at in found])
     group = _together([which for which, _, _ in found])
     words = tuple(
@@ -86,7 +86,7 @@ def summed_rows(layout: Layout, found: Sequence[tuple[Positions, Run, Positions]
     if not len(ties):
         return SummedRows(columns, weights, group, words)
     schema = layout.identity_schema
-    if not equal_kept(columns, order.take(ties), columns, order.take(ties - 1), schema.types).all():
+    if not equal_kept(columns, order.take(ties), columns, order.take(ties - 1), layout.identity_types).all():
         ties = told_apart(lambda at: as_batch([taken(each, at) for each in columns], schema), order, ties)
     at, (sums,) = kernels.added_up(order, ties, [weights])
     return SummedRows(
@@ -217,8 +217,8 @@ class Arrangement:
     def _taken(self, keys: Sequence[KeptColumn], hashes: Hashes) -> tuple[list[KeptColumn], Positions]:
         found = list(self._found(keys, hashes, None))
         if not found:
-            return [pa.array([], kind) for kind in self.schema.types], np.empty(0, np.intp)
-        columns = taken_together([(own.columns, at) for _, own, at in found], self.schema.types)
+            return [pa.array([], kind) for kind in self.layout.types], np.empty(0, np.intp)
+        columns = taken_together([(own.columns, at) for _, own, at in found], self.layout.types)
         return columns, np.concatenate([which for which, _, _ in found])
 
     def first_rows(self, run: Run, firsts: Positions, most: int) -> "FirstRows":

@@ -90,10 +90,15 @@ def taken_together(
     return made
 
 
-def merged_column(one: KeptColumn, other: KeptColumn, at: Positions, kind: pa.DataType) -> KeptColumn:
-    """Some values of two columns; positions in the second one count on from those in the first."""
-    found = kernels.taken_of_both(one, other, at, kind)
-    return taken(together([one, other], kind), at) if found is None else found
+def merged_columns(
+    one: Sequence[KeptColumn], other: Sequence[KeptColumn], at: Positions, kinds: Sequence[pa.DataType]
+) -> list[KeptColumn]:
+    """Some rows of two tables with the same columns; positions in the second count on from the first."""
+    found = kernels.merged_columns(one, other, at, kinds)
+    return [
+        taken(together([one[number], other[number]], kinds[number]), at) if each is None else each
+        for number, each in enumerate(found)
+    ]
 
 
 def together(parts: Sequence[KeptColumn], kind: pa.DataType) -> KeptColumn:

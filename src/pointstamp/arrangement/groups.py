@@ -54,7 +54,7 @@ def grouped(batch: pa.RecordBatch, keys: Sequence[str], weights: Sequence[str] =
 def grouped_rows(columns: Sequence[KeptColumn], group: Positions, keys: Run, layout: Layout) -> Grouped:
     """The same where it is known of which key of a run each row is; columns stand as in the layout."""
     at = [number for number in range(len(layout.identity)) if number not in layout.key_positions]
-    rest, kinds = [columns[number] for number in at], [layout.schema.types[number] for number in at]
+    rest, kinds = [columns[number] for number in at], [layout.types[number] for number in at]
     hashes = [hash_array(arrow_column(column, kind)) for column, kind in zip(rest, kinds, strict=True)]
     word = fold_columns(hashes, len(group)) if hashes else np.zeros(len(group), np.uint64)
     order, ties = kernels.in_order((group.view(np.uint64), word))

@@ -29,7 +29,7 @@ from pointstamp.arrangement.column_arrays import (
     as_batch,
     equal_kept,
     kept_columns,
-    merged_column,
+    merged_columns,
     part_of,
     taken,
     together,
@@ -85,7 +85,7 @@ class Layout:
     @cached_property
     def key_types(self) -> tuple[pa.DataType, ...]:
         """The types of the columns of the key."""
-        return tuple(self.schema.types[position] for position in self.key_positions)
+        return tuple(self.types[position] for position in self.key_positions)
 
     @cached_property
     def order_position(self) -> int:
@@ -97,6 +97,16 @@ class Layout:
     def identity_schema(self) -> pa.Schema:
         """The columns of rows without their weights."""
         return pa.schema([self.schema.field(position) for position in range(len(self.identity))])
+
+    @cached_property
+    def types(self) -> tuple[pa.DataType, ...]:
+        """The types of all columns."""
+        return tuple(self.schema.types)
+
+    @cached_property
+    def identity_types(self) -> tuple[pa.DataType, ...]:
+        """The types of the columns of rows without their weights."""
+        return self.types[: len(self.identity)]
 
     @cached_property
     def key_schema(self) -> pa.Schema:
@@ -114,7 +124,7 @@ class Layout:
         if self.order is None:
             return key, row
         at = self.order_position
-        return key, prefixes_of(columns[at], self.schema.types[at], self.order), row
+        return key, prefixes_of(columns[at], self.types[at], self.order), row
 
 
 # Where hashes lie in a sorted run: hashes are spread evenly, so their first bits nearly say it.
@@ -261,7 +271,8 @@ class Run:
     @cached_property
     def longest_bytes(self) -> int:
         """What the largest of its columns takes whose values have no fixed width."""
-        return max((int(each.nbytes) for each in self.columns if isinstance(each, pa.Array)), default=0)
+        sizes = [int(each.nbytes) for each in self.columns if not isinstance(each, np.ndarray)]
+        return max(sizes, default=0)
 
     @cached_property
     def batch(self) -> pa.RecordBatch:
@@ -391,21 +402,16 @@ def merged(one: Run, other: Run) -> Run:
         if (
             not ((these < rows) & (those >= rows)).all()
             or not equal_kept(
-                one.identity, these, other.identity, those - rows, layout.identity_schema.types
+                one.identity, these, other.identity, those - rows, layout.identity_types
             ).all()
         ):  # different rows have the same words
             both = tuple(np.concatenate(each) for each in zip(one.words, other.words, strict=True))
-            columns = zip(one.columns, other.columns, layout.schema.types, strict=True)
+            columns = zip(one.columns, other.columns, layout.types, strict=True)
             return run_of_words(layout, both, [together((a, b), kind) for a, b, kind in columns])
-    weights = [np.concatenate(each) for each in zip(one.sums, other.sums, strict=True)]
-    at, sums = kernels.added_up(order, ties, weights)
-    identity = zip(one.identity, other.identity, layout.identity_schema.types, strict=True)
-    words = [merged_column(a, b, at, _WORD) for a, b in zip(one.words, other.words, strict=True)]
-    return Run(
-        layout,
-        tuple(map(np.asarray, words)),
-        (*(merged_column(a, b, at, kind) for a, b, kind in identity), *sums),
-    )
+    at, sums = kernels.added_up(order, ties, one.sums, other.sums)
+    words = column_kernels.merged_columns(one.words, other.words, at, (_WORD,) * len(one.words))
+    columns = merged_columns(one.identity, other.identity, at, layout.identity_types)
+    return Run(layout, tuple(words), (*columns, *sums))
 
 
 def _made(layout: Layout, words: tuple[Hashes, ...], columns: Sequence[KeptColumn]) -> tuple[Run, Positions]:
@@ -414,7 +420,7 @@ def _made(layout: Layout, words: tuple[Hashes, ...], columns: Sequence[KeptColum
     identity = columns[: len(layout.identity)]
     if len(ties) and not has_exact_hashes(identity):
         these, those = order.take(ties - 1), order.take(ties)
-        if not equal_kept(identity, these, identity, those, layout.identity_schema.types).all():
+        if not equal_kept(identity, these, identity, those, layout.identity_types).all():
             rows = as_batch(identity, layout.identity_schema)
             ties = told_apart(lambda at: rows.take(pa.array(at)), order, ties)
     at, sums = kernels.added_up(order, ties, [np.asarray(each) for each in columns[len(layout.identity) :]])

@@ -155,7 +155,7 @@ class _InMemory:
             _Fixed(one.dtype, room)
             if isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
             else _Parts(kind)
-            for one, other, kind in zip(older.columns, newer.columns, older.layout.schema.types, strict=True)
+            for one, other, kind in zip(older.columns, newer.columns, older.layout.types, strict=True)
         ]
         self._buckets = GrowingBuckets(room) if room >= INDEXED_ROWS_MIN else None
 

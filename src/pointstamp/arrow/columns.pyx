@@ -170,6 +170,13 @@ cdef int64_t _take_texts(
     return end
 
 
+cdef cnp.ndarray _like(cnp.ndarray values, cnp.npy_intp rows):
+    """An array for so many values of the same type."""
+    if cnp.PyArray_ISNUMBER(values):
+        return cnp.PyArray_EMPTY(1, &rows, cnp.PyArray_TYPE(values), 0)
+    return np.empty(rows, values.dtype)
+
+
 def taken(column, cnp.ndarray at):
     """Some values of a column, or all in another order; None of a type that is not worked on here."""
     cdef cnp.ndarray values, made
@@ -185,10 +192,7 @@ def taken(column, cnp.ndarray at):
     rows = rows_of(at)
     first = <const uint8_t *>data_of(values, width)
     places = <const int64_t *>data_of(at, 8)
-    if cnp.PyArray_ISNUMBER(values):
-        made = cnp.PyArray_EMPTY(1, &rows, cnp.PyArray_TYPE(values), 0)
-    else:
-        made = np.empty(rows, values.dtype)
+    made = _like(values, rows)
     out = <uint8_t *>cnp.PyArray_DATA(made)
     if rows > ALONE_ROWS_MAX:
         with nogil:
@@ -241,7 +245,7 @@ def taken_together(parts, kind):
         validity = _bitmap(rows)
         bits = <uint8_t *>cnp.PyArray_DATA(validity)
     if first.kind == FIXED:
-        made = np.empty(rows, parts[0][0].dtype) if is_numpy else _bytes(rows * first.width)
+        made = _like(parts[0][0], rows) if is_numpy else _bytes(rows * first.width)
         ends = NULL
     elif first.kind == BITS:
         made = _bitmap(rows)
@@ -337,11 +341,15 @@ cdef inline int64_t _one_more(
     return _take_texts(view, &place, 1, ends + row * view.width, out, end)
 
 
-def taken_of_both(one, other, cnp.ndarray at, kind):
-    """Some values of two columns of a type; positions in the second one count on from those in the first.
+def merged_columns(ones, others, cnp.ndarray at, kinds):
+    """Some rows of two tables with the same columns; positions in the second one count on from the first.
 
-    None of a type that is not worked on here, or of texts that are more than one array can hold.
+    None for a column of a type that is not worked on here, or of texts that are more than one array can hold.
     """
+    return [_taken_of_both(ones[each], others[each], at, kinds[each]) for each in range(len(ones))]
+
+
+cdef object _taken_of_both(one, other, cnp.ndarray at, kind):
     cdef View a, b
     cdef Py_ssize_t rows = rows_of(at), nulls = 0, each
     cdef const int64_t *places = <const int64_t *>data_of(at, 8)
@@ -359,7 +367,7 @@ def taken_of_both(one, other, cnp.ndarray at, kind):
         validity = _bitmap(rows)
         bits = <uint8_t *>cnp.PyArray_DATA(validity)
     if a.kind == FIXED:
-        made = np.empty(rows, one.dtype) if is_numpy else _bytes(rows * a.width)
+        made = _like(one, rows) if is_numpy else _bytes(rows * a.width)
     elif a.kind == BITS:
         made = _bitmap(rows)
     else:

@@ -323,9 +323,11 @@ def merge_order(tuple one, tuple other):
 
 # Adding up.
 
-def added_up(cnp.ndarray order, cnp.ndarray same, list weights):
+def added_up(cnp.ndarray order, cnp.ndarray same, list weights, list others=None):
     """The rows of an order, and their weights in it; each of ``same``, ascending places in the order, is added
     to the row before it, and rows whose weights are all 0 are left out.
+
+    Positions beyond the weights count on in those of ``others``.
     """
     cdef Py_ssize_t rows = rows_of(order), sames = rows_of(same), row = 0, next_same = 0, begin, end, made = 0
     cdef const int64_t *at = <const int64_t *>data_of(order, 8)
@@ -333,17 +335,23 @@ def added_up(cnp.ndarray order, cnp.ndarray same, list weights):
     cdef cnp.ndarray kept = places_of(rows)
     cdef int64_t *out = <int64_t *>cnp.PyArray_DATA(kept)
     cdef int number = <int>len(weights), each
-    cdef const int64_t **given = <const int64_t **>PyMem_RawMalloc(2 * (number + 1) * sizeof(void *))
+    cdef const int64_t **given = <const int64_t **>PyMem_RawMalloc(3 * (number + 1) * sizeof(void *))
+    cdef const int64_t **further
     cdef int64_t **sums
+    cdef Py_ssize_t ones = 0
     cdef int64_t total
     cdef bint is_there
     if given == NULL:
         raise MemoryError
-    sums = <int64_t **>(given + number)
+    further = given + number
+    sums = <int64_t **>(further + number)
     try:
         totals = []
         for each in range(number):
             given[each] = <const int64_t *>data_of(weights[each], 8)
+            ones = rows_of(weights[each])
+            # Beyond the first ones, counted from there.
+            further[each] = given[each] if others is None else <const int64_t *>data_of(others[each], 8) - ones
             totals.append(places_of(rows))
             sums[each] = <int64_t *>cnp.PyArray_DATA(<cnp.ndarray>totals[each])
         with nogil:
@@ -356,7 +364,7 @@ def added_up(cnp.ndarray order, cnp.ndarray same, list weights):
                 for each in range(number):
                     total = 0
                     for begin in range(row, end):
-                        total += given[each][at[begin]]
+                        total += given[each][at[begin]] if at[begin] < ones else further[each][at[begin]]
                     sums[each][made] = total
                     if total != 0:
                         is_there = True
