@@ -153,7 +153,7 @@ def test_texts_that_are_more_than_one_array_can_hold_are_left_to_arrow() -> None
     text = pa.array(["x" * (1 << 20)])
     at = np.zeros(2_048, np.intp)
     assert columns.taken(text, at) is None
-    assert columns.taken_of_both(text, text, at, text.type) is None
+    assert columns.merged_columns([text], [text], at, [text.type]) == [None]
     assert columns.taken(text, at[:3]) == pa.array(["x" * (1 << 20)] * 3)
 
 

@@ -265,19 +265,16 @@ class Arrangement:
         keys, hashes = (run.keys, run.words[0]) if rows is None else _keys_at(run, rows)
         there = np.zeros(len(hashes), np.int64)
         for which, own, positions in self._found(keys, hashes, None):
-            there[which] += own.weights.take(positions)
+            kernels.add_at(there, which, own.weights, positions)
         return there
 
     def sums_of(self, run: Run) -> list[Integers]:
         """The stored weights of each row of a run, one array for each, where the key is the whole row."""
         assert self.layout.is_by_row
-        found = list(self._found(run.keys, run.words[0], None))
         there = [np.zeros(len(run), np.int64) for _ in self.layout.weights]
-        if found:
-            which = np.concatenate([rows for rows, _, _ in found])
-            for number, total in enumerate(there):
-                values = [own.sums[number].take(positions) for _, own, positions in found]
-                np.add.at(total, which, np.concatenate(values))
+        for which, own, positions in self._found(run.keys, run.words[0], None):
+            for total, values in zip(there, own.sums, strict=True):
+                kernels.add_at(total, which, values, positions)
         return there
 
     def _found(

@@ -523,3 +523,14 @@ def expanded(cnp.ndarray begins, cnp.ndarray ends):
     cdef cnp.ndarray which = places_of(total), at = places_of(total)
     _expand(begin, end, count, NULL, <int64_t *>cnp.PyArray_DATA(which), <int64_t *>cnp.PyArray_DATA(at))
     return which, at
+
+
+def add_at(cnp.ndarray totals, cnp.ndarray which, cnp.ndarray values, cnp.ndarray at):
+    """Add values at some positions to totals, each to the one that ``which`` says."""
+    cdef int64_t *out = <int64_t *>data_of(totals, 8)
+    cdef const int64_t *to = <const int64_t *>data_of(which, 8)
+    cdef const int64_t *given = <const int64_t *>data_of(values, 8)
+    cdef const int64_t *places = <const int64_t *>data_of(at, 8)
+    cdef Py_ssize_t row
+    for row in range(rows_of(which)):
+        out[to[row]] += given[places[row]]

@@ -6,7 +6,7 @@ the least one is deleted from a million. What was sent before is recomputed, as 
 Invariant: what was sent up to an epoch, added up, is the row of each key that has rows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -14,8 +14,16 @@ import numpy as np
 import pyarrow as pa
 
 from pointstamp.arrangement.arrangement import Arrangement
-from pointstamp.arrangement.column_arrays import as_batch, kept_column, taken, together
-from pointstamp.arrangement.consolidate import DIFF, DIFF_FIELD, Integers, Positions, equal_values
+from pointstamp.arrangement.column_arrays import (
+    KeptColumn,
+    as_batch,
+    equal_kept,
+    kept_columns,
+    merged_columns,
+    taken,
+    widths_of,
+)
+from pointstamp.arrangement.consolidate import DIFF, DIFF_FIELD, Integers, Positions
 from pointstamp.arrangement.groups import Grouped, groups_of, run_by_key, without_nothing
 from pointstamp.arrangement.open_changes import OpenChanges
 from pointstamp.arrangement.ordering import Ordered
@@ -76,7 +84,7 @@ class OnExtremes:
             (self._columns(sums, {each: both[time] for each, both in values.items()}), has_rows)
             for time, (sums, has_rows) in enumerate((sums_before, sums_after))
         )
-        sent = result_changes(self._plan.result, keys, before, after)
+        sent = result_changes(self._plan.result, kept_columns(keys, widths_of(keys.schema)), before, after)
         if sent is not None:
             context.send(sent)
 
@@ -101,7 +109,9 @@ class OnExtremes:
         self._sums.add(shares)
         return (sums_before, had > 0), (sums_after, has > 0)
 
-    def _columns(self, sums: list[pa.Array], values: Mapping[FirstValue, pa.Array]) -> list[pa.Array]:
+    def _columns(
+        self, sums: Sequence[KeptColumn], values: Mapping[FirstValue, pa.Array]
+    ) -> list[KeptColumn]:
         """The aggregates in the order in which they were asked for."""
         summed = dict(zip(self._plan.summing.aggregates, sums, strict=True))
         names = self._plan.result.names[len(self._plan.summing.keys) : -1]
@@ -235,7 +245,7 @@ class OnSums:
         results = self._results_by_row if change.layout.is_by_row else self._results
         keys, before, after = results(change)
         self._sums.add_run(change)
-        sent = result_changes(self._plan.result, keys, before, after)
+        sent = result_changes(self._plan.result, kept_columns(keys, widths_of(keys.schema)), before, after)
         if sent is not None:
             context.send(sent)
 
@@ -268,22 +278,21 @@ class OnSums:
 
 
 def result_changes(
-    schema: pa.Schema, keys: pa.RecordBatch, before: Results, after: Results
+    schema: pa.Schema, keys: Sequence[KeptColumn], before: Results, after: Results
 ) -> pa.RecordBatch | None:
     """What is sent where the results of these keys change: nothing where they do not."""
-    differs = before[1] != after[1]
-    for one, other in zip(before[0], after[0], strict=True):
-        differs |= ~equal_values(one, other)
-    gone, new = ((is_there & differs).nonzero()[0] for _, is_there in (before, after))
+    (was, was_there), (now, is_there) = before, after
+    kinds = schema.types[len(keys) : -1]
+    every = np.arange(len(was_there))
+    differs = (was_there != is_there) | ~equal_kept(was, every, now, every, kinds)
+    gone, new = (was_there & differs).nonzero()[0], (is_there & differs).nonzero()[0]
     if not len(gone) + len(new):
         return None
     at = np.concatenate((gone, new))
-    made = [taken(kept_column(column), at) for column in keys.columns]
-    for was, now, kind in zip(before[0], after[0], schema.types[len(made) : -1], strict=True):
-        made.append(together((taken(kept_column(was), gone), taken(kept_column(now), new)), kind))
+    values = merged_columns(was, now, np.concatenate((gone, new + len(every))), kinds)
     weights = np.ones(len(at), np.int64)
     weights[: len(gone)] = -1
-    return as_batch([*made, weights], schema)
+    return as_batch([*(taken(key, at) for key in keys), *values, weights], schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,5 +307,5 @@ class SumsOfGroups:
         count = len(groups.starts)
         group = np.repeat(np.arange(count), np.diff(groups.starts, append=groups.rows.num_rows))
         columns, rows = self.summing.results(groups.rows, group, groups.keys)
-        made = [*groups.keys.columns, *columns, pa.array(np.ones(count, np.int64))]
-        return pa.RecordBatch.from_arrays(made, schema=self.result).filter(pa.array(rows > 0))
+        made = [*groups.keys.columns, *columns, np.ones(count, np.int64)]
+        return as_batch(made, self.result).filter(pa.array(rows > 0))
