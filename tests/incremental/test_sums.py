@@ -18,9 +18,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import pointstamp as ps
-from pointstamp.errors import FlowError
 from pointstamp.arrangement.column_arrays import kept_column
 from pointstamp.arrow.sums import whole_numbers
+from pointstamp.errors import FlowError
 from pointstamp.incremental.exact_sums import float_limbs, float_sums, limbs_of, python_numbers
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

@@ -401,9 +401,7 @@ def merged(one: Run, other: Run) -> Run:
         these, those = order.take(ties - 1), order.take(ties)
         if (
             not ((these < rows) & (those >= rows)).all()
-            or not equal_kept(
-                one.identity, these, other.identity, those - rows, layout.identity_types
-            ).all()
+            or not equal_kept(one.identity, these, other.identity, those - rows, layout.identity_types).all()
         ):  # different rows have the same words
             both = tuple(np.concatenate(each) for each in zip(one.words, other.words, strict=True))
             columns = zip(one.columns, other.columns, layout.types, strict=True)

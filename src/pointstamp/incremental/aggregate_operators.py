@@ -8,7 +8,7 @@ Invariant: what was sent up to an epoch, added up, is the row of each key that h
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +18,8 @@ from pointstamp.arrangement.column_arrays import (
     KeptColumn,
     as_batch,
     equal_kept,
-    kept_columns,
     merged_columns,
     taken,
-    widths_of,
 )
 from pointstamp.arrangement.consolidate import DIFF, DIFF_FIELD, Integers, Positions
 from pointstamp.arrangement.groups import Grouped, groups_of, run_by_key, without_nothing
@@ -29,10 +27,13 @@ from pointstamp.arrangement.open_changes import OpenChanges
 from pointstamp.arrangement.ordering import Ordered
 from pointstamp.arrangement.run import Layout, Run, run_and_rows
 from pointstamp.arrangement.top_rows import Ends, changed_ends
-from pointstamp.incremental.exact_sums import Results, Summing, check_rows
+from pointstamp.incremental.exact_sums import Results, Summing
 from pointstamp.incremental.requested_aggregates import FirstValue
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
+
+Keys: TypeAlias = Sequence[KeptColumn]
+"""The columns of the keys of groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class OnExtremes:
 
     def _change(self, context: Context, change: Run) -> None:
         firsts, group = groups_of(change)
-        keys = change.keys_at(firsts)
+        keys = [taken(column, firsts) for column in change.keys]
         rows = as_batch(change.columns, self._plan.summing.schema)
         sums_before, sums_after = self._change_sums(change, rows, firsts, group, keys)
         values = {each: self._extreme(each, change, rows, firsts, group) for each in self._values}
@@ -84,12 +85,12 @@ class OnExtremes:
             (self._columns(sums, {each: both[time] for each, both in values.items()}), has_rows)
             for time, (sums, has_rows) in enumerate((sums_before, sums_after))
         )
-        sent = result_changes(self._plan.result, kept_columns(keys, widths_of(keys.schema)), before, after)
+        sent = result_changes(self._plan.result, keys, before, after)
         if sent is not None:
             context.send(sent)
 
     def _change_sums(
-        self, change: Run, rows: pa.RecordBatch, firsts: Positions, group: Positions, keys: pa.RecordBatch
+        self, change: Run, rows: pa.RecordBatch, firsts: Positions, group: Positions, keys: Keys
     ) -> tuple[Results, Results]:
         """Add a change to the sums of its keys; return what comes of these before and after it."""
         summing = self._plan.summing
@@ -109,9 +110,7 @@ class OnExtremes:
         self._sums.add(shares)
         return (sums_before, had > 0), (sums_after, has > 0)
 
-    def _columns(
-        self, sums: Sequence[KeptColumn], values: Mapping[FirstValue, pa.Array]
-    ) -> list[KeptColumn]:
+    def _columns(self, sums: Sequence[KeptColumn], values: Mapping[FirstValue, pa.Array]) -> list[KeptColumn]:
         """The aggregates in the order in which they were asked for."""
         summed = dict(zip(self._plan.summing.aggregates, sums, strict=True))
         names = self._plan.result.names[len(self._plan.summing.keys) : -1]
@@ -245,26 +244,25 @@ class OnSums:
         results = self._results_by_row if change.layout.is_by_row else self._results
         keys, before, after = results(change)
         self._sums.add_run(change)
-        sent = result_changes(self._plan.result, kept_columns(keys, widths_of(keys.schema)), before, after)
+        sent = result_changes(self._plan.result, keys, before, after)
         if sent is not None:
             context.send(sent)
 
-    def _results_by_row(self, change: Run) -> tuple[pa.RecordBatch, Results, Results]:
+    def _results_by_row(self, change: Run) -> tuple[Keys, Results, Results]:
         """The keys, and what comes out for them before and after, where each has one row of sums."""
-        keys = as_batch(change.keys, change.layout.key_schema)
         sums = self._sums.sums_of(change)
-        return keys, *self._plan.summing.results_around(sums, change.sums, keys)
+        return change.keys, *self._plan.summing.results_around(sums, change.sums, change.keys)
 
-    def _results(self, change: Run) -> tuple[pa.RecordBatch, Results, Results]:
+    def _results(self, change: Run) -> tuple[Keys, Results, Results]:
         """The same where a key has a row for each place of a float's limbs."""
         summing = self._plan.summing
         firsts, group = groups_of(change)
-        keys = change.keys_at(firsts)
+        keys = [taken(column, firsts) for column in change.keys]
         stored, of = self._sums.stored_of(change, firsts)
         before, had = summing.results(stored, of, keys)
         both = pa.concat_batches([stored, change.batch]) if stored.num_rows else change.batch
         after, has = summing.results(both, np.concatenate((of, group)), keys)
-        check_rows(has, keys)
+        summing.check_rows(has, keys)
         return keys, (before, had > 0), (after, has > 0)
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
@@ -277,9 +275,7 @@ class OnSums:
         self._sums.load(pieces["sums"])
 
 
-def result_changes(
-    schema: pa.Schema, keys: Sequence[KeptColumn], before: Results, after: Results
-) -> pa.RecordBatch | None:
+def result_changes(schema: pa.Schema, keys: Keys, before: Results, after: Results) -> pa.RecordBatch | None:
     """What is sent where the results of these keys change: nothing where they do not."""
     (was, was_there), (now, is_there) = before, after
     kinds = schema.types[len(keys) : -1]
@@ -306,6 +302,6 @@ class SumsOfGroups:
         """One row for each group that has rows."""
         count = len(groups.starts)
         group = np.repeat(np.arange(count), np.diff(groups.starts, append=groups.rows.num_rows))
-        columns, rows = self.summing.results(groups.rows, group, groups.keys)
+        columns, rows = self.summing.results(groups.rows, group, groups.keys.columns)
         made = [*groups.keys.columns, *columns, np.ones(count, np.int64)]
         return as_batch(made, self.result).filter(pa.array(rows > 0))

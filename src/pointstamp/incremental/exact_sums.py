@@ -135,13 +135,17 @@ class Summing:
         return pa.schema([*(self.schema.field(key) for key in self.keys), *place, *weights])
 
     @cached_property
+    def _dtypes(self) -> tuple[np.dtype[Any] | None, ...]:
+        return widths_of(self.schema)
+
+    @cached_property
     def _positions(self) -> dict[str, int]:
         """Where each column stands."""
         return {name: at for at, name in enumerate(self.schema.names)}
 
     def shares(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """What each row of a change adds to the sums of its key."""
-        columns = kept_columns(batch, widths_of(self.schema))
+        columns = kept_columns(batch, self._dtypes)
         weights: Integers = np.asarray(columns[-1])
         least, most = kernels.extent(weights)
         if max(-least, most) >= _WEIGHT_MAX:
@@ -211,13 +215,13 @@ class Summing:
         return as_batch([*(taken(key, rows) for key in keys), *columns], self.stored)
 
     def results(
-        self, rows: pa.RecordBatch, groups: npt.NDArray[np.intp], keys: pa.RecordBatch
+        self, rows: pa.RecordBatch, groups: npt.NDArray[np.intp], keys: Sequence[KeptColumn]
     ) -> tuple[list[KeptColumn], Integers]:
         """The aggregates of these keys, and how many rows each has; from what is kept of them.
 
         ``groups`` says of which key each of the rows is; they need not be added up.
         """
-        count = keys.num_rows
+        count = len(keys[0])
         place = rows.column(_PLACE).to_numpy() if self.has_floats else None
         own = np.flatnonzero(place == 0) if place is not None else None
         limbs_of_floats = [_sums(name) for name in self.added if self._is_float(name)]
@@ -240,7 +244,7 @@ class Summing:
     def _results_of(
         self,
         sums: Mapping[str, Integers],
-        keys: pa.RecordBatch,
+        keys: Sequence[KeptColumn],
         floats: Mapping[str, npt.NDArray[np.float64]] | None = None,
     ) -> list[KeptColumn]:
         """The aggregates of these keys, from their sums by the names of weights, and of columns of floats."""
@@ -264,19 +268,19 @@ class Summing:
                 made.append(_exact_result(each, kind, parts, counts, is_null))
             except SumTooLarge as too_large:
                 raise FlowError(
-                    f"the sum '{name}' of {rows_in_words(keys, too_large.row)} does not fit "
+                    f"the sum '{name}' of {self._in_words(keys, too_large.row)} does not fit "
                     f"{each.result_type}. Cast the values to double, or to a decimal with more digits."
                 ) from None
         return made
 
     def results_around(
-        self, before: Sequence[Integers], added: Sequence[Integers], keys: pa.RecordBatch
+        self, before: Sequence[Integers], added: Sequence[Integers], keys: Sequence[KeptColumn]
     ) -> tuple[Results, Results]:
         """What comes out for keys before sums are added to theirs and after; sums without those of floats."""
         after = [one + other for one, other in zip(before, added, strict=True)]
         named = [dict(zip(self.weight_names, sums, strict=True)) for sums in (before, after)]
         self._check(named[1])
-        check_rows(named[1][_ROWS], keys)
+        self.check_rows(named[1][_ROWS], keys)
         was, now = ((self._results_of(sums, keys), sums[_ROWS] > 0) for sums in named)
         return was, now
 
@@ -286,17 +290,21 @@ class Summing:
             if not self._is_float(name):
                 check_sums([sums[part] for part in self.weights[_sums(name)]], name)
 
+    def check_rows(self, rows: Integers, keys: Sequence[KeptColumn]) -> None:
+        """Raise FlowError if more rows of a key were deleted than inserted."""
+        if kernels.extent(rows)[0] < 0:
+            raise FlowError(
+                f"more of {self._in_words(keys, int(np.flatnonzero(rows < 0)[0]))} were deleted than "
+                "inserted: an input with trusted=True deletes rows that its table does not contain. Set "
+                "trusted=False to find them."
+            )
+
+    def _in_words(self, keys: Sequence[KeptColumn], row: int) -> str:
+        schema = pa.schema([self.schema.field(key) for key in self.keys])
+        return rows_in_words(as_batch(keys, schema), row)
+
     def _is_float(self, name: str) -> bool:
         return bool(types.is_floating(self.schema.field(name).type))
-
-
-def check_rows(rows: Integers, keys: pa.RecordBatch) -> None:
-    """Raise FlowError if more rows of a key were deleted than inserted."""
-    if kernels.extent(rows)[0] < 0:
-        raise FlowError(
-            f"more of {rows_in_words(keys, int(np.flatnonzero(rows < 0)[0]))} were deleted than inserted: an input with "
-            "trusted=True deletes rows that its table does not contain. Set trusted=False to find them."
-        )
 
 
 def _result(
