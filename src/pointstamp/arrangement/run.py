@@ -68,6 +68,11 @@ class Layout:
         return widths_of(self.schema)
 
     @cached_property
+    def is_fixed(self) -> bool:
+        """Whether the values of every column have one width."""
+        return None not in self.dtypes
+
+    @cached_property
     def is_by_row(self) -> bool:
         """Whether the key is the whole row."""
         return self.keys == self.identity
@@ -268,9 +273,11 @@ class Run:
         """What it takes in memory, where the system could not take it away."""
         return 0 if self.is_mapped else self.size_bytes
 
-    @cached_property
+    @property
     def longest_bytes(self) -> int:
-        """What the largest of its columns takes whose values have no fixed width."""
+        """What the largest of its columns takes whose values have no fixed width, if any has none."""
+        if self.layout.is_fixed:
+            return 0
         sizes = [int(each.nbytes) for each in self.columns if not isinstance(each, np.ndarray)]
         return max(sizes, default=0)
 

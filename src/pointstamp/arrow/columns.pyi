@@ -21,6 +21,9 @@ def merged_columns(
 def merged_columns(
     ones: Sequence[_Column], others: Sequence[_Column], at: _Positions, kinds: Sequence[pa.DataType]
 ) -> list[_Column | None]: ...
+def gathered(
+    parts: Sequence[Sequence[_Column]], part_of: _Positions, at: _Positions, kinds: Sequence[pa.DataType]
+) -> list[_Column | None]: ...
 def equal_rows(
     one: _Column, these: _Positions, other: _Column, those: _Positions
 ) -> npt.NDArray[np.bool_] | None: ...

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 cimport numpy as cnp
+from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
@@ -290,55 +291,103 @@ cdef int64_t _take(
     return size
 
 
-cdef int64_t _merge(
-    const View *one, const View *other, const int64_t *at, Py_ssize_t rows, uint8_t *out, uint8_t *ends, uint8_t *bits,
-    Py_ssize_t *nulls,
+cdef int64_t _gather(
+    const View *views, const int64_t *part_of, const int64_t *at, Py_ssize_t rows, int64_t bound,
+    uint8_t *out, uint8_t *ends, uint8_t *bits, Py_ssize_t *nulls,
 ) noexcept nogil:
-    """Take rows of two columns, whose positions count on."""
-    cdef Py_ssize_t row, ones = one.rows
+    """Take rows of several columns: each from the part that is named, or from the second from a bound on."""
+    cdef Py_ssize_t row
     cdef int64_t place, end = 0
-    cdef int width = one.width
-    if one.kind == FIXED:
-        if width == 8:
-            for row in range(rows):
-                place = at[row]
-                (<uint64_t *>out)[row] = (
-                    (<const uint64_t *>one.values)[place] if place < ones
-                    else (<const uint64_t *>other.values)[place - ones]
-                )
+    cdef int width = views[0].width
+    cdef const View *view
+    for row in range(rows):
+        place = at[row]
+        if part_of != NULL:
+            view = views + part_of[row]
+        elif place < bound:
+            view = views
         else:
-            for row in range(rows):
-                place = at[row]
-                memcpy(
-                    out + width * row,
-                    one.values + width * place if place < ones else other.values + width * (place - ones),
-                    width,
-                )
-    else:
-        for row in range(rows):
-            place = at[row]
-            if place < ones:
-                end = _one_more(one, place, row, out, ends, end)
+            view = views + 1
+            place -= bound
+        if view.kind == FIXED:
+            if width == 8:
+                (<uint64_t *>out)[row] = (<const uint64_t *>view.values)[place]
             else:
-                end = _one_more(other, place - ones, row, out, ends, end)
-    if bits != NULL:
-        for row in range(rows):
-            place = at[row]
-            if place < ones:
-                nulls[0] += _take_bits(one.validity, one.bit, &place, 1, bits, row)
-            else:
-                place -= ones
-                nulls[0] += _take_bits(other.validity, other.bit, &place, 1, bits, row)
+                memcpy(out + width * row, view.values + width * place, width)
+        elif view.kind == BITS:
+            _take_bits(view.values, view.bit, &place, 1, out, row)
+        else:
+            end = _take_texts(view, &place, 1, ends + row * width, out, end)
+        if bits != NULL:
+            nulls[0] += _take_bits(view.validity, view.bit, &place, 1, bits, row)
     return end
 
 
-cdef inline int64_t _one_more(
-    const View *view, int64_t place, Py_ssize_t row, uint8_t *out, uint8_t *ends, int64_t end
-) noexcept nogil:
-    if view.kind == BITS:
-        _take_bits(view.values, view.bit, &place, 1, out, row)
-        return end
-    return _take_texts(view, &place, 1, ends + row * view.width, out, end)
+cdef object _gathered(parts, part_of, cnp.ndarray at, kind):
+    """Some values of columns of a type; None of a type that is not worked on here, or of too many bytes.
+
+    ``part_of`` says in which column each stands; without it positions in the second count on from the first.
+    """
+    cdef Py_ssize_t rows = rows_of(at), nulls = 0, each, count = len(parts)
+    cdef const int64_t *places = <const int64_t *>data_of(at, 8)
+    cdef const int64_t *which = NULL if part_of is None else <const int64_t *>data_of(part_of, 8)
+    cdef bint is_numpy = True, has_nulls = False
+    cdef int64_t size = 0, place, bound
+    cdef cnp.ndarray made, offsets
+    cdef uint8_t *ends = NULL
+    cdef uint8_t *bits = NULL
+    cdef uint8_t *out
+    cdef View *views = <View *>PyMem_RawMalloc(count * sizeof(View))
+    cdef const View *view
+    if views == NULL:
+        raise MemoryError
+    try:
+        for each in range(count):
+            if not _view(parts[each], views + each):
+                return None
+            assert views[each].kind == views[0].kind and views[each].width == views[0].width
+            is_numpy = is_numpy and isinstance(parts[each], np.ndarray)
+            has_nulls = has_nulls or views[each].validity != NULL
+        bound = views[0].rows
+        validity = None
+        if has_nulls:
+            validity = _bitmap(rows)
+            bits = <uint8_t *>cnp.PyArray_DATA(validity)
+        if views[0].kind == FIXED:
+            made = _like(parts[0], rows) if is_numpy else _bytes(rows * views[0].width)
+        elif views[0].kind == BITS:
+            made = _bitmap(rows)
+        else:
+            for each in range(rows):
+                place = places[each]
+                if which != NULL:
+                    view = views + which[each]
+                elif place < bound:
+                    view = views
+                else:
+                    view = views + 1
+                    place -= bound
+                size += _begin(view, place + 1) - _begin(view, place)
+            if views[0].kind == NARROW and size > 0x7FFFFFFF:
+                return None
+            made = _bytes(size)
+            offsets = _bytes((rows + 1) * views[0].width)
+            ends = <uint8_t *>cnp.PyArray_DATA(offsets)
+            memset(ends, 0, views[0].width)
+        out = <uint8_t *>cnp.PyArray_DATA(made)
+        if rows > ALONE_ROWS_MAX:
+            with nogil:
+                _gather(views, which, places, rows, bound, out, ends, bits, &nulls)
+        else:
+            _gather(views, which, places, rows, bound, out, ends, bits, &nulls)
+    finally:
+        PyMem_RawFree(views)
+    if is_numpy:
+        return made
+    buffers = [None if validity is None else pa.py_buffer(validity), pa.py_buffer(made)]
+    if ends != NULL:
+        buffers.insert(1, pa.py_buffer(offsets))
+    return pa.Array.from_buffers(kind, rows, buffers, nulls)
 
 
 def merged_columns(ones, others, cnp.ndarray at, kinds):
@@ -346,55 +395,17 @@ def merged_columns(ones, others, cnp.ndarray at, kinds):
 
     None for a column of a type that is not worked on here, or of texts that are more than one array can hold.
     """
-    return [_taken_of_both(ones[each], others[each], at, kinds[each]) for each in range(len(ones))]
+    return [_gathered((ones[each], others[each]), None, at, kinds[each]) for each in range(len(ones))]
 
 
-cdef object _taken_of_both(one, other, cnp.ndarray at, kind):
-    cdef View a, b
-    cdef Py_ssize_t rows = rows_of(at), nulls = 0, each
-    cdef const int64_t *places = <const int64_t *>data_of(at, 8)
-    cdef bint is_numpy = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
-    cdef int64_t size
-    cdef cnp.ndarray made, offsets
-    cdef uint8_t *ends = NULL
-    cdef uint8_t *bits = NULL
-    cdef uint8_t *out
-    if not _view(one, &a) or not _view(other, &b):
-        return None
-    assert a.kind == b.kind and a.width == b.width
-    validity = None
-    if a.validity != NULL or b.validity != NULL:
-        validity = _bitmap(rows)
-        bits = <uint8_t *>cnp.PyArray_DATA(validity)
-    if a.kind == FIXED:
-        made = _like(one, rows) if is_numpy else _bytes(rows * a.width)
-    elif a.kind == BITS:
-        made = _bitmap(rows)
-    else:
-        size = 0
-        for each in range(rows):
-            if places[each] < a.rows:
-                size += _begin(&a, places[each] + 1) - _begin(&a, places[each])
-            else:
-                size += _begin(&b, places[each] - a.rows + 1) - _begin(&b, places[each] - a.rows)
-        if a.kind == NARROW and size > 0x7FFFFFFF:
-            return None
-        made = _bytes(size)
-        offsets = _bytes((rows + 1) * a.width)
-        ends = <uint8_t *>cnp.PyArray_DATA(offsets)
-        memset(ends, 0, a.width)
-    out = <uint8_t *>cnp.PyArray_DATA(made)
-    if rows > ALONE_ROWS_MAX:
-        with nogil:
-            _merge(&a, &b, places, rows, out, ends, bits, &nulls)
-    else:
-        _merge(&a, &b, places, rows, out, ends, bits, &nulls)
-    if is_numpy:
-        return made
-    buffers = [None if validity is None else pa.py_buffer(validity), pa.py_buffer(made)]
-    if ends != NULL:
-        buffers.insert(1, pa.py_buffer(offsets))
-    return pa.Array.from_buffers(kind, rows, buffers, nulls)
+def gathered(parts, cnp.ndarray part_of, cnp.ndarray at, kinds):
+    """Some rows of tables with the same columns, of which the first is there: in which one each stands, and where.
+
+    None for a column of a type that is not worked on here, or of texts that are more than one array can hold.
+    """
+    return [
+        _gathered([part[each] for part in parts], part_of, at, kinds[each]) for each in range(len(kinds))
+    ]
 
 
 # Prefixes: 64 bits of each value, in the order of the values.

@@ -19,3 +19,28 @@ def found_rows(
 ) -> tuple[_Positions, _Positions]: ...
 def expanded(begins: _Positions, ends: _Positions) -> tuple[_Positions, _Positions]: ...
 def add_at(totals: _Integers, which: _Positions, values: _Integers, at: _Positions) -> None: ...
+def first_places(
+    keys: _Words,
+    prefixes: _Words,
+    hashes: _Words,
+    buckets: _Buckets | None,
+    shift: int,
+    most: int,
+    bounds: _Words,
+    is_all: npt.NDArray[np.bool_],
+) -> tuple[_Positions, _Positions]: ...
+def decided(
+    bounds: _Words,
+    is_all: npt.NDArray[np.bool_],
+    wanted: int,
+    group: _Positions,
+    prefixes: _Words,
+    weights: _Integers,
+    of: _Positions,
+    of_prefixes: _Words,
+    of_weights: _Integers,
+) -> tuple[_Positions, _Positions, _Positions]: ...
+def first_of_groups(
+    group: _Positions, is_new: npt.NDArray[np.bool_] | None, weights: _Integers, wanted: int
+) -> tuple[_Integers, _Integers]: ...
+def ties(one: _Words, other: _Words) -> _Positions: ...

@@ -86,9 +86,10 @@ def check_text(batch: pa.RecordBatch, who: str) -> None:
             try:
                 batch.column(at).validate(full=True)
             except pa.ArrowInvalid as error:
+                name = batch.schema.names[at]
                 raise SchemaError(
-                    f"{who}: column '{batch.schema.names[at]}' has text that is not UTF-8 ({error}). Decode it with its "
-                    "own encoding, or declare the column as binary."
+                    f"{who}: column '{name}' has text that is not UTF-8 ({error}). Decode it with its own "
+                    "encoding, or declare the column as binary."
                 ) from error
 
 
