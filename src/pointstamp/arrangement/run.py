@@ -348,9 +348,15 @@ class Run:
         same = equal_kept(theirs, which, self.keys, positions, self.layout.key_types)
         return (which, positions) if same.all() else (which[same], positions[same])
 
-    def ranges(self, hashes: Hashes) -> tuple[Positions, Positions, Positions]:
-        """Which of these key hashes, in order, have rows here, and where these begin and end."""
-        return kernels.ranges(self.words[0], hashes, *self._index_if_large)
+    def first_places(
+        self, hashes: Hashes, most: int, bounds: Hashes, is_all: npt.NDArray[np.bool_]
+    ) -> tuple[Positions, Positions]:
+        """The first rows, at most so many, of each of some key hashes, in order: of which each is, and where.
+
+        Where a hash has more, its bound comes down to the prefix of the last one, and it has not all.
+        """
+        words = self.words
+        return kernels.first_places(words[0], words[1], hashes, *self._index_if_large, most, bounds, is_all)
 
     @property
     def _index_if_large(self) -> tuple[npt.NDArray[np.int32] | None, int]:
@@ -386,12 +392,11 @@ class Run:
 
 def run_of(batch: pa.RecordBatch, layout: Layout) -> Run:
     """A run of rows in any order, added up."""
-    return run_and_rows(batch, layout)[0]
+    return run_and_rows(kept_columns(batch, layout.dtypes), layout)[0]
 
 
-def run_and_rows(batch: pa.RecordBatch, layout: Layout) -> tuple[Run, Positions]:
-    """The same, and for each of its rows one that equals it in the batch."""
-    columns = kept_columns(batch, layout.dtypes)
+def run_and_rows(columns: Sequence[KeptColumn], layout: Layout) -> tuple[Run, Positions]:
+    """A run of rows in any order, added up, and for each of its rows one that equals it among these."""
     return _made(layout, layout.words(columns), columns)
 
 

@@ -675,3 +675,45 @@ def ties(cnp.ndarray one, cnp.ndarray other):
                 out[found] = row
                 found += 1
     return made
+
+
+def groups(cnp.ndarray words):
+    """Of words in order: where each that differs from the one before stands, the group of each row, and where
+    rows stand that have the word of the one before.
+    """
+    cdef const uint64_t *at = <const uint64_t *>data_of(words, 8)
+    cdef Py_ssize_t rows = rows_of(words), row, count = 0, sames = 0
+    cdef cnp.ndarray firsts, group = places_of(rows), same
+    cdef int64_t *of = <int64_t *>cnp.PyArray_DATA(group)
+    cdef int64_t *first
+    cdef int64_t *again
+    for row in range(rows):
+        count += row == 0 or at[row] != at[row - 1]
+        of[row] = count - 1
+    firsts, same = places_of(count), places_of(rows - count)
+    first = <int64_t *>cnp.PyArray_DATA(firsts)
+    again = <int64_t *>cnp.PyArray_DATA(same)
+    for row in range(rows):
+        if row == 0 or of[row] != of[row - 1]:
+            first[of[row]] = row
+        else:
+            again[sames] = row
+            sames += 1
+    return firsts, group, same
+
+
+def group_sums(cnp.ndarray values, cnp.ndarray firsts):
+    """The sums of groups of values that lie together, given where each begins; none is empty."""
+    cdef const int64_t *at = <const int64_t *>data_of(values, 8)
+    cdef const int64_t *first = <const int64_t *>data_of(firsts, 8)
+    cdef Py_ssize_t rows = rows_of(values), count = rows_of(firsts), each, row, end
+    cdef cnp.ndarray made = places_of(count)
+    cdef int64_t *out = <int64_t *>cnp.PyArray_DATA(made)
+    cdef uint64_t total  # what is beyond 64 bits is left out, as numpy does
+    for each in range(count):
+        total = 0
+        end = first[each + 1] if each + 1 < count else rows
+        for row in range(first[each], end):
+            total += <uint64_t>at[row]
+        out[each] = <int64_t>total
+    return made

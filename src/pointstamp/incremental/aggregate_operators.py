@@ -18,6 +18,7 @@ from pointstamp.arrangement.column_arrays import (
     KeptColumn,
     as_batch,
     equal_kept,
+    kept_columns,
     merged_columns,
     taken,
 )
@@ -96,7 +97,8 @@ class OnExtremes:
         summing = self._plan.summing
         shares = summing.shares(rows)
         if self._sums.layout.is_by_row and (group[1:] >= group[:-1]).all():
-            by_key = run_by_key(change, firsts, shares.columns[len(summing.keys) :], self._sums.layout)
+            weights = [column.to_numpy() for column in shares.columns[len(summing.keys) :]]
+            by_key = run_by_key(change, firsts, weights, self._sums.layout)
             before, after = summing.results_around(self._sums.sums_of(by_key), by_key.sums, keys)
             self._sums.add_run(without_nothing(by_key))
             return before, after
@@ -187,7 +189,7 @@ def _rows_of(
     own = pa.RecordBatch.from_arrays(columns, schema=arranged.schema)
     part = np.flatnonzero(takes_part)
     own = own if len(part) == len(change) else own.take(pa.array(part))
-    delta, taken = run_and_rows(own, arranged.layout)
+    delta, taken = run_and_rows(kept_columns(own, arranged.layout.dtypes), arranged.layout)
     return delta, part[taken]
 
 

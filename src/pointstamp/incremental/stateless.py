@@ -100,14 +100,16 @@ class Weighed:
         taken = [column.tree.column for column in selection.columns if isinstance(column.tree, Column)]
         self._taken = None if any(computed) else [*taken, DIFF]
         """The columns that are only taken, if all are."""
+        self._dtypes = widths_of(self._schema)
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Work the columns out and send."""
         if self._taken is not None:
             rows = batch.select(self._taken)
-            if rows.schema.equals(self._schema):  # none has another name
-                context.send(rows)
-                return
+            if not rows.schema.equals(self._schema):  # some have other names
+                rows = as_batch(kept_columns(rows, self._dtypes), self._schema)
+            context.send(rows)
+            return
         made = with_one_zero(self._selection.of(batch), self._floats)
         context.send(pa.RecordBatch.from_arrays([*made, batch.column(DIFF)], schema=self._schema))
 
