@@ -40,7 +40,7 @@ slot for weak references, and free what stands in it as if they owned it (mypyc/
 SEEN: Final = ("errors.py", "order", "topology", "progress", "operators", "worker")
 """Modules, and packages as a whole, whose types and constants the compiler looks up for the core."""
 
-KERNELS: Final = ("columns", "hashing", "runs", "slots")
+KERNELS: Final = ("batches", "columns", "hashing", "runs", "slots", "sums")
 """The modules of the package ``arrow`` that are compiled."""
 
 FOLDER: Final = "pointstamp_compiled"

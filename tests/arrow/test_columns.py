@@ -98,7 +98,7 @@ def test_oracle_rows_of_two_columns_are_interleaved(data: st.DataObject, kind: p
     (one, left), (other, right) = data.draw(column(kind)), data.draw(column(kind))
     both = left + right
     at = data.draw(places(len(both)))
-    found = columns.taken_of_both(kept_column(one), kept_column(other), positions(at), kind)
+    found = columns.merged_columns([kept_column(one)], [kept_column(other)], positions(at), [kind])[0]
     assert values_of(found, kind) == [both[place] for place in at]
 
 
@@ -145,7 +145,7 @@ def test_every_nan_is_the_same_and_zero_has_no_sign(kind: pa.DataType, with_null
 def test_other_types_are_left_to_arrow(array: pa.Array) -> None:
     at = positions([0])
     assert columns.taken(array, at) is None
-    assert columns.taken_of_both(array, array, at, array.type) is None
+    assert columns.merged_columns([array], [array], at, [array.type]) == [None]
     assert columns.equal_rows(array, at, array, at) is None
 
 
@@ -153,7 +153,7 @@ def test_texts_that_are_more_than_one_array_can_hold_are_left_to_arrow() -> None
     text = pa.array(["x" * (1 << 20)])
     at = np.zeros(2_048, np.intp)
     assert columns.taken(text, at) is None
-    assert columns.taken_of_both(text, text, at, text.type) is None
+    assert columns.merged_columns([text], [text], at, [text.type]) == [None]
     assert columns.taken(text, at[:3]) == pa.array(["x" * (1 << 20)] * 3)
 
 

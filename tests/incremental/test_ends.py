@@ -52,7 +52,9 @@ def test_keys_and_rows_with_one_hash_are_told_apart(
         folded: Hashes = np.bitwise_xor.reduce(np.stack(columns), axis=0) & np.uint64(bits)
         return folded
 
-    monkeypatch.setattr(run, "hash_array", alike)
+    monkeypatch.setattr(
+        run, "hash_kept", lambda columns: [each & np.uint64(bits) for each in row_hashing.hash_kept(columns)]
+    )
     monkeypatch.setattr(run, "fold_columns", fold)
     monkeypatch.setattr(
         arrangement, "hash_columns", lambda batch, keys: fold([alike(batch[k]) for k in keys], 0)
@@ -84,13 +86,13 @@ def test_a_lesser_value_has_no_greater_prefix(kind: pa.DataType, data: st.DataOb
     else:
         values.sort()
     array = pa.concat_arrays([pa.array([None, None], kind), pa.array(values, kind)]).slice(1)
-    up, down = (prefixes_of(array, Ordered("x", descends=descends)) for descends in (False, True))
+    up, down = (prefixes_of(array, array.type, Ordered("x", descends=descends)) for descends in (False, True))
     assert (up[:-1] <= up[1:]).all()
     assert (down[:-1] >= down[1:]).all()
 
 
 def test_nan_is_greater_than_every_number() -> None:
-    up = prefixes_of(pa.array([float("inf"), float("nan"), -float("nan")]), Ordered("x"))
+    up = prefixes_of(pa.array([float("inf"), float("nan"), -float("nan")]), pa.float64(), Ordered("x"))
     assert up[0] < up[1] == up[2]
 
 

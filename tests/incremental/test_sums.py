@@ -18,8 +18,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import pointstamp as ps
+from pointstamp.arrangement.column_arrays import kept_column
+from pointstamp.arrow.sums import whole_numbers
 from pointstamp.errors import FlowError
-from pointstamp.incremental.exact_sums import float_limbs, float_sums, limbs_of, python_numbers, whole_numbers
+from pointstamp.incremental.exact_sums import float_limbs, float_sums, limbs_of, python_numbers
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 LARGEST = 1.7976931348623157e308
@@ -68,17 +70,20 @@ def test_integers_of_every_width_are_added_exactly(kind: pa.DataType, data: st.D
         (-(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1)) if is_signed else (0, 2**kind.bit_width)
     )
     values = data.draw(st.lists(st.integers(least, most - 1), min_size=1, max_size=6))
-    sums = [np.array([limb.sum()]) for limb in limbs_of(pa.array(values, kind))]
-    assert python_numbers(sums) == [sum(values)]
-    whole, fits = whole_numbers(sums)
-    assert bool(fits[0]) == (-(2**63) <= sum(values) < 2**63)
-    assert not fits[0] or int(whole[0]) == sum(values)
+    weights = data.draw(st.lists(st.integers(-3, 3), min_size=len(values), max_size=len(values)))
+    total = sum(value * weight for value, weight in zip(values, weights, strict=True))
+    limbs = limbs_of(kept_column(pa.array(values, kind)), kind, np.array(weights, np.int64))
+    sums = [np.array([limb.sum()]) for limb in limbs]
+    assert python_numbers(sums) == [total]
+    whole, too_large = whole_numbers(sums)
+    assert (too_large < 0) == (-(2**63) <= total < 2**63)
+    assert too_large >= 0 or int(whole[0]) == total
 
 
 @given(st.lists(st.integers(-(10**38) + 1, 10**38 - 1), min_size=1, max_size=5))
 def test_decimals_are_added_exactly(values: list[int]) -> None:
-    array = pa.array([Decimal(value) for value in values], pa.decimal128(38, 0))
-    sums = [np.array([limb.sum()]) for limb in limbs_of(array)]
+    array = pa.array([None, *map(Decimal, values)], pa.decimal128(38, 0))
+    sums = [np.array([limb.sum()]) for limb in limbs_of(array, array.type, np.ones(len(array), np.int64))]
     assert python_numbers(sums) == [sum(values)]
 
 

@@ -29,6 +29,7 @@ from pointstamp.arrangement.ordering import Ordered
 from pointstamp.arrangement.run import Layout, Run, merged, run_of
 from pointstamp.arrangement.runs import Runs, is_worth_saving_apart
 from pointstamp.arrangement.spill_file import mapped_run
+from pointstamp.arrow import columns as column_kernels
 from pointstamp.arrow import runs as kernels
 from pointstamp.arrow.row_hashing import Hashes, hash_columns
 from pointstamp.errors import FlowError
@@ -71,10 +72,10 @@ class SummedRows:
 def summed_rows(layout: Layout, found: Sequence[tuple[Positions, Run, Positions]]) -> SummedRows:
     """What was found, run by run: of which key each row is, and where it stands in its run."""
     if not found:
-        columns = [kept_column(pa.array([], kind)) for kind in layout.identity_schema.types]
+        columns = [kept_column(pa.array([], kind)) for kind in layout.identity_types]
         words = (np.empty(0, np.uint64),) * layout.word_count
         return SummedRows(columns, np.empty(0, np.int64), np.empty(0, np.intp), words)
-    columns = taken_together([(run.identity, at) for _, run, at in found], layout.identity_schema.types)
+    columns = taken_together([(run.identity, at) for _, run, at in found], layout.identity_types)
     weights = _together([run.weights.take(at) for _, run, at in found])
     group = _together([which for which, _, _ in found])
     words = tuple(
@@ -86,7 +87,7 @@ def summed_rows(layout: Layout, found: Sequence[tuple[Positions, Run, Positions]
     if not len(ties):
         return SummedRows(columns, weights, group, words)
     schema = layout.identity_schema
-    if not equal_kept(columns, order.take(ties), columns, order.take(ties - 1), schema.types).all():
+    if not equal_kept(columns, order.take(ties), columns, order.take(ties - 1), layout.identity_types).all():
         ties = told_apart(lambda at: as_batch([taken(each, at) for each in columns], schema), order, ties)
     at, (sums,) = kernels.added_up(order, ties, [weights])
     return SummedRows(
@@ -217,8 +218,8 @@ class Arrangement:
     def _taken(self, keys: Sequence[KeptColumn], hashes: Hashes) -> tuple[list[KeptColumn], Positions]:
         found = list(self._found(keys, hashes, None))
         if not found:
-            return [pa.array([], kind) for kind in self.schema.types], np.empty(0, np.intp)
-        columns = taken_together([(own.columns, at) for _, own, at in found], self.schema.types)
+            return [pa.array([], kind) for kind in self.layout.types], np.empty(0, np.intp)
+        columns = taken_together([(own.columns, at) for _, own, at in found], self.layout.types)
         return columns, np.concatenate([which for which, _, _ in found])
 
     def first_rows(self, run: Run, firsts: Positions, most: int) -> "FirstRows":
@@ -229,32 +230,28 @@ class Arrangement:
         is_all = np.ones(len(firsts), np.bool_)
         parts: list[tuple[Positions, Run, Positions]] = []
         for own in self._runs:
-            found, begins, ends = own.ranges(hashes)
-            if not len(found):
-                continue
-            longer = (ends - begins > most).nonzero()[0]
-            if len(longer):
-                ends[longer] = begins[longer] + most
-                cut = found[longer]
-                bounds[cut] = np.minimum(bounds[cut], own.words[1][ends[longer] - 1])
-                is_all[cut] = False
-            at, positions = kernels.expanded(begins, ends)
-            which, positions = own.same(keys, found.take(at), positions)
+            which, positions = own.first_places(hashes, most, bounds, is_all)
+            which, positions = own.same(keys, which, positions)
             if len(which):
                 parts.append((which, own, positions))
+        if len(parts) == 1:
+            ((group, own, at),) = parts
+            rows = Scattered(self.layout.identity_schema, [own.identity], np.zeros(len(at), np.intp), at)
+            prefixes, hashes, weights = own.words[1].take(at), own.words[2].take(at), own.weights.take(at)
+            return FirstRows(rows, prefixes, hashes, weights, group, bounds, is_all)
+        none, no_place = np.empty(0, np.uint64), np.empty(0, np.intp)
         rows = Scattered(
             self.layout.identity_schema,
             [own.identity for _, own, _ in parts],
             np.repeat(np.arange(len(parts)), [len(at) for _, _, at in parts]),
-            np.concatenate([np.empty(0, np.intp), *(at for _, _, at in parts)]),
+            np.concatenate([no_place, *[at for _, _, at in parts]]),
         )
-        none = np.empty(0, np.uint64)
         return FirstRows(
             rows,
-            np.concatenate([none, *(own.words[1][at] for _, own, at in parts)]),
-            np.concatenate([none, *(own.words[2][at] for _, own, at in parts)]),
-            np.concatenate([none.view(np.int64), *(own.weights[at] for _, own, at in parts)]),
-            np.concatenate([np.empty(0, np.intp), *(which for which, _, _ in parts)]),
+            np.concatenate([none, *[own.words[1].take(at) for _, own, at in parts]]),
+            np.concatenate([none, *[own.words[2].take(at) for _, own, at in parts]]),
+            np.concatenate([none.view(np.int64), *[own.weights.take(at) for _, own, at in parts]]),
+            np.concatenate([no_place, *[which for which, _, _ in parts]]),
             bounds,
             is_all,
         )
@@ -265,19 +262,16 @@ class Arrangement:
         keys, hashes = (run.keys, run.words[0]) if rows is None else _keys_at(run, rows)
         there = np.zeros(len(hashes), np.int64)
         for which, own, positions in self._found(keys, hashes, None):
-            there[which] += own.weights.take(positions)
+            kernels.add_at(there, which, own.weights, positions)
         return there
 
     def sums_of(self, run: Run) -> list[Integers]:
         """The stored weights of each row of a run, one array for each, where the key is the whole row."""
         assert self.layout.is_by_row
-        found = list(self._found(run.keys, run.words[0], None))
         there = [np.zeros(len(run), np.int64) for _ in self.layout.weights]
-        if found:
-            which = np.concatenate([rows for rows, _, _ in found])
-            for number, total in enumerate(there):
-                values = [own.sums[number].take(positions) for _, own, positions in found]
-                np.add.at(total, which, np.concatenate(values))
+        for which, own, positions in self._found(run.keys, run.words[0], None):
+            for total, values in zip(there, own.sums, strict=True):
+                kernels.add_at(total, which, values, positions)
         return there
 
     def _found(
@@ -329,21 +323,16 @@ class Scattered:
     def columns(self, rows: Positions) -> list[KeptColumn]:
         """The columns of some of these rows."""
         part_of, at = self.part_of.take(rows), self.at.take(rows)
-        found = []
-        for number, part in enumerate(self.parts):
-            here = (part_of == number).nonzero()[0]
-            if len(here) == len(rows):
-                return [taken(column, at) for column in part]
-            if len(here):
-                found.append((here, [taken(column, at.take(here)) for column in part]))
-        if not found:
-            return [taken(column, at) for column in self.parts[0]]
-        back = np.empty(len(rows), np.intp)
-        back[np.concatenate([here for here, _ in found])] = np.arange(len(rows))
+        found = column_kernels.gathered(self.parts, part_of, at, self.schema.types)
         return [
-            taken(together([values[number] for _, values in found], kind), back)
-            for number, kind in enumerate(self.schema.types)
+            self._column(number, part_of, at) if each is None else each for number, each in enumerate(found)
         ]
+
+    def _column(self, number: int, part_of: Positions, at: Positions) -> KeptColumn:
+        """One column, by Arrow's own functions: all parts behind each other, and what is wanted of them."""
+        parts = [part[number] for part in self.parts]
+        begins = np.cumsum([0, *(len(part) for part in parts)])
+        return taken(together(parts, self.schema.types[number]), begins.take(part_of) + at)
 
     def equal(self, these: Positions, those: Positions) -> npt.NDArray[np.bool_]:
         """Whether each of these rows equals the one of those beside it."""

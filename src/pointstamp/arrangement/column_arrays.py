@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from pointstamp.arrangement.consolidate import Positions, equal_values
+from pointstamp.arrow import batches
 from pointstamp.arrow import columns as kernels
 
 KeptColumn: TypeAlias = npt.NDArray[Any] | pa.Array
@@ -44,6 +45,18 @@ def kept_column(values: pa.Array) -> KeptColumn:
     return np.frombuffer(buffer, dtype, len(values), values.offset * dtype.itemsize)
 
 
+def kept_columns(batch: pa.RecordBatch, dtypes: tuple[np.dtype[Any] | None, ...]) -> list[KeptColumn]:
+    """All columns of a batch as they are kept, given how numpy holds the values of each."""
+    made = batches.columns_of(batch, dtypes)
+    return [kept_column(batch.column(at)) if each is None else each for at, each in enumerate(made)]
+
+
+@lru_cache(maxsize=256)
+def widths_of(schema: pa.Schema) -> tuple[np.dtype[Any] | None, ...]:
+    """How numpy holds the values of each column; None where it cannot."""
+    return tuple(map(width_of, schema.types))
+
+
 def arrow_column(column: KeptColumn, kind: pa.DataType) -> pa.Array:
     """The same column as Arrow's array of this type."""
     if not isinstance(column, np.ndarray):
@@ -53,8 +66,7 @@ def arrow_column(column: KeptColumn, kind: pa.DataType) -> pa.Array:
 
 def as_batch(columns: Sequence[KeptColumn], schema: pa.Schema) -> pa.RecordBatch:
     """Columns as a batch of this schema."""
-    arrays = [arrow_column(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return batches.batch_of(columns, schema)
 
 
 def taken(column: KeptColumn, at: Positions) -> KeptColumn:
@@ -78,10 +90,15 @@ def taken_together(
     return made
 
 
-def merged_column(one: KeptColumn, other: KeptColumn, at: Positions, kind: pa.DataType) -> KeptColumn:
-    """Some values of two columns; positions in the second one count on from those in the first."""
-    found = kernels.taken_of_both(one, other, at, kind)
-    return taken(together([one, other], kind), at) if found is None else found
+def merged_columns(
+    one: Sequence[KeptColumn], other: Sequence[KeptColumn], at: Positions, kinds: Sequence[pa.DataType]
+) -> list[KeptColumn]:
+    """Some rows of two tables with the same columns; positions in the second count on from the first."""
+    found = kernels.merged_columns(one, other, at, kinds)
+    return [
+        taken(together([one[number], other[number]], kinds[number]), at) if each is None else each
+        for number, each in enumerate(found)
+    ]
 
 
 def together(parts: Sequence[KeptColumn], kind: pa.DataType) -> KeptColumn:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pointstamp.arrangement.column_arrays import KeptColumn, arrow_column, as_batch, equal_kept, taken
-from pointstamp.arrangement.consolidate import DIFF, Positions, with_weights
+from pointstamp.arrangement.consolidate import DIFF, Integers, Positions, with_weights
 from pointstamp.arrangement.run import Layout, Run, has_exact_hashes, run_of
 from pointstamp.arrow import runs as kernels
 from pointstamp.arrow.key_index import KeyIndex
@@ -54,7 +54,7 @@ def grouped(batch: pa.RecordBatch, keys: Sequence[str], weights: Sequence[str] =
 def grouped_rows(columns: Sequence[KeptColumn], group: Positions, keys: Run, layout: Layout) -> Grouped:
     """The same where it is known of which key of a run each row is; columns stand as in the layout."""
     at = [number for number in range(len(layout.identity)) if number not in layout.key_positions]
-    rest, kinds = [columns[number] for number in at], [layout.schema.types[number] for number in at]
+    rest, kinds = [columns[number] for number in at], [layout.types[number] for number in at]
     hashes = [hash_array(arrow_column(column, kind)) for column, kind in zip(rest, kinds, strict=True)]
     word = fold_columns(hashes, len(group)) if hashes else np.zeros(len(group), np.uint64)
     order, ties = kernels.in_order((group.view(np.uint64), word))
@@ -76,27 +76,25 @@ def grouped_rows(columns: Sequence[KeptColumn], group: Positions, keys: Run, lay
 
 def groups_of(run: Run) -> tuple[Positions, Positions]:
     """The keys of a run: where the first row of each stands, and of which key each row is."""
-    count = len(run)
-    hashes = run.words[0]
-    same = np.flatnonzero(hashes[1:] == hashes[:-1]) + 1
-    if run.layout.is_by_row or not len(same):
-        return np.arange(count), np.arange(count)
+    firsts, group, same = kernels.groups(run.words[0])
+    if not len(same):
+        return firsts, group
+    if run.layout.is_by_row:  # rows with one hash that are not equal
+        return np.arange(len(run)), np.arange(len(run))
     keys = run.keys
     if not has_exact_hashes(keys) and not equal_kept(keys, same, keys, same - 1, run.layout.key_types).all():
         # Two keys have one hash, and their rows may lie in any order.
         slots = KeyIndex(run.layout.key_schema).slots(as_batch(keys, run.layout.key_schema))
         return np.unique(slots, return_index=True)[1], slots
-    is_first = np.ones(count, np.bool_)
-    is_first[same] = False
-    return np.flatnonzero(is_first), np.cumsum(is_first) - 1
+    return firsts, group
 
 
-def run_by_key(run: Run, firsts: Positions, weights: Sequence[pa.Array], layout: Layout) -> Run:
+def run_by_key(run: Run, firsts: Positions, weights: Sequence[Integers], layout: Layout) -> Run:
     """The keys of a run, whose rows lie together by key, each with the sums of weights of its rows, 0 too.
 
     ``firsts`` says where the rows of each key begin, and the layout is one whose rows are the keys.
     """
-    sums = [np.add.reduceat(each.to_numpy(), firsts) for each in weights]
+    sums = [kernels.group_sums(each, firsts) for each in weights]
     keys = [taken(column, firsts) for column in run.keys]
     hashes = run.words[0].take(firsts)
     return Run(layout, (hashes,), (*keys, *sums))
@@ -104,8 +102,8 @@ def run_by_key(run: Run, firsts: Positions, weights: Sequence[pa.Array], layout:
 
 def without_nothing(run: Run) -> Run:
     """The rows of a run without those whose weights are all 0."""
-    alive = np.flatnonzero(reduce(np.logical_or, (each != 0 for each in run.sums)))
-    if len(alive) == len(run):
+    if any(np.count_nonzero(each) == len(each) for each in run.sums):
         return run
+    alive = np.flatnonzero(reduce(np.logical_or, (each != 0 for each in run.sums)))
     columns = tuple(taken(column, alive) for column in run.columns)
     return Run(run.layout, tuple(word.take(alive) for word in run.words), columns)

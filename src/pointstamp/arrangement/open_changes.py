@@ -4,23 +4,16 @@ Invariant: every change that is put in is taken out once, with the changes of it
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import types
 
-from pointstamp.arrangement.column_arrays import kept_column
+from pointstamp.arrangement.column_arrays import kept_columns
 from pointstamp.arrangement.consolidate import DIFF, Integers, columns_without_weight, is_weight
-from pointstamp.arrangement.run import Layout, Run, run_of
+from pointstamp.arrangement.run import Layout, Run, run_of, run_of_words
+from pointstamp.arrow import runs as kernels
 from pointstamp.errors import FlowError
 from pointstamp.topology.domain import Time
-
-# More rows are looked at as arrays, and more texts would have to be copied.
-_SEEN_ROWS_MAX: Final = 2_048
-_FEW_TEXTS_MAX: Final = 64
-# Where these have a value twice, the rest is not worth a look.
-_LOOK_ROWS: Final = 32
 
 
 class OpenChanges:
@@ -41,12 +34,10 @@ class OpenChanges:
         return {name: change for name, change in changes.items() if change.num_rows}
 
     def _added_up(self, name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if is_seen_added_up(batch):
-            return batch
         layout = self._by_row.get(name)
         if layout is None or layout.schema != batch.schema:
             layout = self._by_row[name] = _layout_by_row(batch.schema)
-        return run_of(batch, layout).batch
+        return _batch_of_sums(batch, layout)
 
     def take_runs(self, time: Time, layouts: Mapping[str, Layout]) -> dict[str, Run]:
         """The same, by the keys of each input: hashed and sorted once for all that is done with it."""
@@ -61,34 +52,17 @@ class OpenChanges:
 def added_up(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     """The sum of changes: every row once, none with the weight 0."""
     batch = _together(batches)
-    return batch if is_seen_added_up(batch) else run_of(batch, _layout_by_row(batch.schema)).batch
+    return _batch_of_sums(batch, _layout_by_row(batch.schema))
 
 
-def is_seen_added_up(batch: pa.RecordBatch) -> bool:
-    """Whether it is seen at once that every row is there once, none with the weight 0: by a single column.
-
-    Of rows that differ in a column of numbers or texts no two are equal. It takes a fraction of hashing and
-    sorting them.
-    """
-    rows = batch.num_rows
-    columns = batch.columns
-    if not 0 < rows <= _SEEN_ROWS_MAX or not np.asarray(kept_column(columns.pop())).all():
-        return False
-    return rows == 1 or any(_differs(column) for column in columns)
-
-
-def _differs(column: pa.Array) -> bool:
-    """Whether a column of numbers or texts has no value twice; False of others."""
-    if column.null_count:
-        return False
-    if types.is_string(column.type):
-        return len(column) <= _FEW_TEXTS_MAX and len(set(column.to_pylist())) == len(column)
-    numbers = kept_column(column)
-    if not isinstance(numbers, np.ndarray) or numbers.dtype.kind not in "iu":
-        return False
-    if len(numbers) > _LOOK_ROWS and len(set(numbers[:_LOOK_ROWS].tolist())) < _LOOK_ROWS:
-        return False
-    return len(set(numbers.tolist())) == len(numbers)
+def _batch_of_sums(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
+    """The sum of the rows of a batch: the batch itself if every row is there once, none with the weight 0."""
+    columns = kept_columns(batch, layout.dtypes)
+    words = layout.words(columns)
+    weights = columns[-1]
+    if np.count_nonzero(weights) == len(weights) and not len(kernels.in_order(words)[1]):
+        return batch
+    return run_of_words(layout, words, columns).batch
 
 
 def _layout_by_row(schema: pa.Schema) -> Layout:

@@ -15,8 +15,8 @@ Invariant: words are in order; no two rows are equal; no row has the weight 0.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Final
+from functools import cached_property, lru_cache
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,18 +25,22 @@ from pyarrow import types
 
 from pointstamp.arrangement.column_arrays import (
     KeptColumn,
+    arrow_column,
     as_batch,
     equal_kept,
-    kept_column,
-    merged_column,
+    kept_columns,
+    merged_columns,
     part_of,
     taken,
     together,
+    width_of,
+    widths_of,
 )
 from pointstamp.arrangement.consolidate import DIFF, Integers, Positions, told_apart
 from pointstamp.arrangement.ordering import Ordered
+from pointstamp.arrow import columns as column_kernels
 from pointstamp.arrow import runs as kernels
-from pointstamp.arrow.row_hashing import Hashes, fold_columns, hash_array
+from pointstamp.arrow.row_hashing import Hashes, fold_columns, hash_kept
 
 # A smaller run is in the nearer caches as it is.
 INDEXED_ROWS_MIN: Final = 1 << 16
@@ -59,6 +63,16 @@ class Layout:
         return tuple(self.schema.names[: len(self.schema) - len(self.weights)])
 
     @cached_property
+    def dtypes(self) -> tuple[np.dtype[Any] | None, ...]:
+        """How numpy holds the values of each column; None where it cannot."""
+        return widths_of(self.schema)
+
+    @cached_property
+    def is_fixed(self) -> bool:
+        """Whether the values of every column have one width."""
+        return None not in self.dtypes
+
+    @cached_property
     def is_by_row(self) -> bool:
         """Whether the key is the whole row."""
         return self.keys == self.identity
@@ -76,7 +90,13 @@ class Layout:
     @cached_property
     def key_types(self) -> tuple[pa.DataType, ...]:
         """The types of the columns of the key."""
-        return tuple(self.schema.types[position] for position in self.key_positions)
+        return tuple(self.types[position] for position in self.key_positions)
+
+    @cached_property
+    def order_position(self) -> int:
+        """Where the column stands that decides the order."""
+        assert self.order is not None
+        return int(self.schema.get_field_index(self.order.column))
 
     @cached_property
     def identity_schema(self) -> pa.Schema:
@@ -84,21 +104,32 @@ class Layout:
         return pa.schema([self.schema.field(position) for position in range(len(self.identity))])
 
     @cached_property
+    def types(self) -> tuple[pa.DataType, ...]:
+        """The types of all columns."""
+        return tuple(self.schema.types)
+
+    @cached_property
+    def identity_types(self) -> tuple[pa.DataType, ...]:
+        """The types of the columns of rows without their weights."""
+        return self.types[: len(self.identity)]
+
+    @cached_property
     def key_schema(self) -> pa.Schema:
         """The columns of the key."""
         return pa.schema([self.schema.field(position) for position in self.key_positions])
 
-    def words(self, columns: Sequence[pa.Array]) -> tuple[Hashes, ...]:
+    def words(self, columns: Sequence[KeptColumn]) -> tuple[Hashes, ...]:
         """What rows are sorted by; their columns stand as those of the schema do."""
         rows = len(columns[-1])
-        hashes = [hash_array(column) for column in columns[: len(self.identity)]]
+        hashes = hash_kept(columns[: len(self.identity)])
         row = fold_columns(hashes, rows)
         if self.is_by_row:
             return (row,)
         key = fold_columns([hashes[position] for position in self.key_positions], rows)
         if self.order is None:
             return key, row
-        return key, prefixes_of(columns[self.schema.get_field_index(self.order.column)], self.order), row
+        at = self.order_position
+        return key, prefixes_of(columns[at], self.types[at], self.order), row
 
 
 # Where hashes lie in a sorted run: hashes are spread evenly, so their first bits nearly say it.
@@ -182,71 +213,34 @@ def buckets_of(hashes: Hashes) -> Buckets:
 # Invariant: a value that is less than another, as ``pointstamp.arrangement.ordering`` says, has no greater
 # prefix.
 
-_SIGN: Final = np.uint64(1 << 63)
-_ALL_BITS: Final = np.uint64(2**64 - 1)
-# The low k bytes of a word, for k from 0 to 8.
-_LOW_BYTES: Final = np.array([(1 << 8 * k) - 1 for k in range(9)], np.uint64)
+_SIGNED, _UNSIGNED, _FLOATING, _TEXTUAL = range(4)  # as pointstamp.arrow.columns names them
 
 
-def prefixes_of(values: pa.Array, by: Ordered) -> Hashes:
+@lru_cache(maxsize=256)
+def _form_of(kind: pa.DataType) -> int | None:
+    """How the prefix of a value is read from its bytes; None where it cannot be."""
+    if types.is_unsigned_integer(kind):
+        return _UNSIGNED
+    if types.is_float32(kind) or types.is_float64(kind):
+        return _FLOATING
+    if types.is_integer(kind) or types.is_boolean(kind) or (types.is_temporal(kind) and width_of(kind)):
+        return _SIGNED
+    texts = (types.is_string, types.is_binary, types.is_large_string, types.is_large_binary)
+    return _TEXTUAL if any(is_kind(kind) for is_kind in texts) else None
+
+
+def prefixes_of(values: KeptColumn, kind: pa.DataType, by: Ordered) -> Hashes:
     """The prefix of each value in this order; that of null comes before all of them, or after."""
-    if types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    made = _ascending(values) ^ (_ALL_BITS if by.descends else np.uint64(0))
-    if values.null_count:
-        made[values.is_null().to_numpy(zero_copy_only=False)] = _ALL_BITS if by.nulls_last else 0
-    return made
-
-
-def _ascending(values: pa.Array) -> Hashes:
-    kind = values.type
-    if types.is_decimal(kind) or types.is_floating(kind):
-        return _of_floats(values)
-    if types.is_integer(kind) or types.is_boolean(kind):
-        return _of_integers(values)
-    if types.is_temporal(kind):
-        return _of_integers(values.view(pa.int32() if kind.bit_width == 32 else pa.int64()))
-    if types.is_string(kind) or types.is_binary(kind):
-        return _of_bytes(values, "i4")
-    if types.is_large_string(kind) or types.is_large_binary(kind):
-        return _of_bytes(values, "i8")
-    # Of other types nothing is known: all have the same prefix, and are compared as they are.
-    return np.zeros(len(values), np.uint64)
-
-
-def _of_integers(values: pa.Array) -> Hashes:
-    filled = values.fill_null(False if types.is_boolean(values.type) else 0) if values.null_count else values
-    numbers = filled.to_numpy(zero_copy_only=False)
-    if numbers.dtype == np.uint64:
-        return np.array(numbers)
-    return np.asarray(numbers.astype(np.int64).view(np.uint64) ^ _SIGN)
-
-
-def _of_floats(values: pa.Array) -> Hashes:
-    floats = values.cast(pa.float64())
-    filled = floats.fill_null(0.0) if floats.null_count else floats
-    numbers = filled.to_numpy() + 0.0  # -0.0 is 0.0
-    numbers[np.isnan(numbers)] = np.nan  # every NaN is the same, and the greatest
-    bits = numbers.view(np.int64)
-    flips = (bits >> 63).view(np.uint64) | _SIGN
-    return np.asarray(bits.view(np.uint64) ^ flips)
-
-
-def _of_bytes(values: pa.Array, offset_dtype: str) -> Hashes:
-    """The first eight bytes, the first one highest; shorter values are filled with zeros."""
-    width = np.dtype(offset_dtype).itemsize
-    buffer = values.buffers()[1]
-    if not len(values) or buffer is None:
-        return np.zeros(len(values), np.uint64)
-    offsets = np.frombuffer(buffer, offset_dtype, len(values) + 1, values.offset * width).astype(np.int64)
-    first, size = int(offsets[0]), int(offsets[-1] - offsets[0])
-    padded = np.zeros(size + 8, np.uint8)
-    data = values.buffers()[2]
-    if data is not None:
-        padded[:size] = np.frombuffer(data, np.uint8, size, first)
-    word_at: Hashes = np.ndarray((size + 1,), "<u8", padded, strides=(1,))
-    words = word_at[offsets[:-1] - first] & _LOW_BYTES[np.minimum(np.diff(offsets), 8)]
-    return np.asarray(words.byteswap())
+    if types.is_dictionary(kind):
+        values, kind = arrow_column(values, kind).dictionary_decode(), kind.value_type
+    if types.is_decimal(kind) or types.is_float16(kind):
+        values, kind = arrow_column(values, kind).cast(pa.float64()), pa.float64()
+    form = _form_of(kind)
+    if form is None:
+        # Of other types nothing is known: all have the same prefix, and are compared as they are.
+        is_null = arrow_column(values, kind).is_null().to_numpy(zero_copy_only=False)
+        values, form = pa.array(np.zeros(len(is_null), np.uint64), mask=is_null), _UNSIGNED
+    return column_kernels.prefixes(values, form, by.descends, by.nulls_last)
 
 
 @dataclass(frozen=True)
@@ -279,10 +273,13 @@ class Run:
         """What it takes in memory, where the system could not take it away."""
         return 0 if self.is_mapped else self.size_bytes
 
-    @cached_property
+    @property
     def longest_bytes(self) -> int:
-        """What the largest of its columns takes whose values have no fixed width."""
-        return max((int(each.nbytes) for each in self.columns if isinstance(each, pa.Array)), default=0)
+        """What the largest of its columns takes whose values have no fixed width, if any has none."""
+        if self.layout.is_fixed:
+            return 0
+        sizes = [int(each.nbytes) for each in self.columns if not isinstance(each, np.ndarray)]
+        return max(sizes, default=0)
 
     @cached_property
     def batch(self) -> pa.RecordBatch:
@@ -351,9 +348,15 @@ class Run:
         same = equal_kept(theirs, which, self.keys, positions, self.layout.key_types)
         return (which, positions) if same.all() else (which[same], positions[same])
 
-    def ranges(self, hashes: Hashes) -> tuple[Positions, Positions, Positions]:
-        """Which of these key hashes, in order, have rows here, and where these begin and end."""
-        return kernels.ranges(self.words[0], hashes, *self._index_if_large)
+    def first_places(
+        self, hashes: Hashes, most: int, bounds: Hashes, is_all: npt.NDArray[np.bool_]
+    ) -> tuple[Positions, Positions]:
+        """The first rows, at most so many, of each of some key hashes, in order: of which each is, and where.
+
+        Where a hash has more, its bound comes down to the prefix of the last one, and it has not all.
+        """
+        words = self.words
+        return kernels.first_places(words[0], words[1], hashes, *self._index_if_large, most, bounds, is_all)
 
     @property
     def _index_if_large(self) -> tuple[npt.NDArray[np.int32] | None, int]:
@@ -389,13 +392,12 @@ class Run:
 
 def run_of(batch: pa.RecordBatch, layout: Layout) -> Run:
     """A run of rows in any order, added up."""
-    return run_and_rows(batch, layout)[0]
+    return run_and_rows(kept_columns(batch, layout.dtypes), layout)[0]
 
 
-def run_and_rows(batch: pa.RecordBatch, layout: Layout) -> tuple[Run, Positions]:
-    """The same, and for each of its rows one that equals it in the batch."""
-    arrays = batch.columns
-    return _made(layout, layout.words(arrays), [kept_column(column) for column in arrays])
+def run_and_rows(columns: Sequence[KeptColumn], layout: Layout) -> tuple[Run, Positions]:
+    """A run of rows in any order, added up, and for each of its rows one that equals it among these."""
+    return _made(layout, layout.words(columns), columns)
 
 
 def run_of_words(layout: Layout, words: tuple[Hashes, ...], columns: Sequence[KeptColumn]) -> Run:
@@ -411,22 +413,15 @@ def merged(one: Run, other: Run) -> Run:
         these, those = order.take(ties - 1), order.take(ties)
         if (
             not ((these < rows) & (those >= rows)).all()
-            or not equal_kept(
-                one.identity, these, other.identity, those - rows, layout.identity_schema.types
-            ).all()
+            or not equal_kept(one.identity, these, other.identity, those - rows, layout.identity_types).all()
         ):  # different rows have the same words
             both = tuple(np.concatenate(each) for each in zip(one.words, other.words, strict=True))
-            columns = zip(one.columns, other.columns, layout.schema.types, strict=True)
+            columns = zip(one.columns, other.columns, layout.types, strict=True)
             return run_of_words(layout, both, [together((a, b), kind) for a, b, kind in columns])
-    weights = [np.concatenate(each) for each in zip(one.sums, other.sums, strict=True)]
-    at, sums = kernels.added_up(order, ties, weights)
-    identity = zip(one.identity, other.identity, layout.identity_schema.types, strict=True)
-    words = [merged_column(a, b, at, _WORD) for a, b in zip(one.words, other.words, strict=True)]
-    return Run(
-        layout,
-        tuple(map(np.asarray, words)),
-        (*(merged_column(a, b, at, kind) for a, b, kind in identity), *sums),
-    )
+    at, sums = kernels.added_up(order, ties, one.sums, other.sums)
+    words = column_kernels.merged_columns(one.words, other.words, at, (_WORD,) * len(one.words))
+    columns = merged_columns(one.identity, other.identity, at, layout.identity_types)
+    return Run(layout, tuple(words), (*columns, *sums))
 
 
 def _made(layout: Layout, words: tuple[Hashes, ...], columns: Sequence[KeptColumn]) -> tuple[Run, Positions]:
@@ -435,7 +430,7 @@ def _made(layout: Layout, words: tuple[Hashes, ...], columns: Sequence[KeptColum
     identity = columns[: len(layout.identity)]
     if len(ties) and not has_exact_hashes(identity):
         these, those = order.take(ties - 1), order.take(ties)
-        if not equal_kept(identity, these, identity, those, layout.identity_schema.types).all():
+        if not equal_kept(identity, these, identity, those, layout.identity_types).all():
             rows = as_batch(identity, layout.identity_schema)
             ties = told_apart(lambda at: rows.take(pa.array(at)), order, ties)
     at, sums = kernels.added_up(order, ties, [np.asarray(each) for each in columns[len(layout.identity) :]])

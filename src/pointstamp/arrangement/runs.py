@@ -155,7 +155,7 @@ class _InMemory:
             _Fixed(one.dtype, room)
             if isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
             else _Parts(kind)
-            for one, other, kind in zip(older.columns, newer.columns, older.layout.schema.types, strict=True)
+            for one, other, kind in zip(older.columns, newer.columns, older.layout.types, strict=True)
         ]
         self._buckets = GrowingBuckets(room) if room >= INDEXED_ROWS_MIN else None
 
@@ -244,6 +244,11 @@ class Runs:
     def __init__(self) -> None:
         self._entries: list[Run | Merge] = []
         """A merge stands for the two runs that it merges."""
+        self._rows = 0
+        self._merges: list[Merge] = []
+        """Those among the entries."""
+        self._is_settled = True
+        """Whether no neighbours are due to be merged, but maybe the newest two."""
         self._paid_rows = 0
         """How many rows of each merge are paid for, and not merged yet."""
         self._budget: MemoryBudget | None = None
@@ -263,7 +268,7 @@ class Runs:
 
     def __len__(self) -> int:
         """How many rows they have."""
-        return sum(map(len, self._entries))
+        return self._rows
 
     @property
     def size_bytes(self) -> int:
@@ -292,15 +297,18 @@ class Runs:
                 self._entries[at] = mapped
             elif isinstance(entry, Merge):
                 entry.replace(largest, mapped)
+        self._is_settled = False
 
     def add(self, run: Run) -> None:
         """Add a change, and do its share of what is to be merged."""
         if len(run) >= INDEXED_ROWS_MIN:
             run.index  # noqa: B018 - a large change pays for it, and not the small one that comes next
         self._entries.append(run)
+        self._rows += len(run)
         self._merge_at_once(max(_AT_ONCE_ROWS_MAX, _AT_ONCE_TIMES_MAX * len(run)))
         self._begin_merges()
-        self._work(_MERGED_ROWS_PER_ROW * len(run))
+        if self._merges:
+            self._work(_MERGED_ROWS_PER_ROW * len(run))
         if self._budget is not None:
             self._budget.settle(self)
 
@@ -311,6 +319,7 @@ class Runs:
             newer = runs.pop()
             runs.append(merged(runs.pop(), newer))
         self._entries = [run for run in runs if len(run)]
+        self._rows, self._merges, self._paid_rows = sum(map(len, runs)), [], 0
         if self._budget is not None:
             self._budget.settle(self)
 
@@ -323,15 +332,20 @@ class Runs:
             if len(older) + len(newer) > rows_max or not self._fits_memory(older, newer):
                 return
             made = merged(older, newer)
+            self._rows += len(made) - len(older) - len(newer)
             self._entries[-2:] = [made] if len(made) else []
 
     def _begin_merges(self) -> None:
         at = len(self._entries) - 2
-        while at >= 0:
+        last = max(at, 0) if self._is_settled else 0
+        while at >= last:
             older, newer = self._entries[at : at + 2]
             if isinstance(older, Run) and isinstance(newer, Run) and _is_due(older, newer):
-                self._entries[at : at + 2] = [self._merge_of(older, newer)]
+                merge = self._merge_of(older, newer)
+                self._entries[at : at + 2] = [merge]
+                self._merges.append(merge)
             at -= 1
+        self._is_settled = True
 
     def _merge_of(self, older: Run, newer: Run) -> Merge:
         if self._budget is None or self._fits_memory(older, newer):
@@ -345,15 +359,17 @@ class Runs:
         return not is_mapped and self._budget.has_room(older.size_bytes + newer.size_bytes)
 
     def _work(self, rows: int) -> None:
-        merges = [entry for entry in self._entries if isinstance(entry, Merge)]
-        self._paid_rows = self._paid_rows + rows if merges else 0
+        self._paid_rows += rows
         if self._paid_rows < _SLICE_ROWS_MIN:
             return
-        for merge in merges:
+        for merge in self._merges:
             merge.work(self._paid_rows)
             if merge.result is not None:
                 at = self._entries.index(merge)
                 self._entries[at : at + 1] = [merge.result] if len(merge.result) else []
+                self._rows += len(merge.result) - len(merge)
+                self._is_settled = False
+        self._merges = [merge for merge in self._merges if merge.result is None]
         self._paid_rows = 0
 
 

@@ -48,11 +48,13 @@ class Ends:
 
         What they leave open is decided by all columns from left to right.
         """
-        same = (self.group[1:] == self.group[:-1]) & (self.prefixes[1:] == self.prefixes[:-1])
-        order, is_new = np.arange(len(self.group)), np.ones(len(self.group), np.bool_)
-        is_new[1:] = ~same
-        tied = np.flatnonzero(np.append(False, same) | np.append(same, False)) if len(same) else order[:0]
-        if len(tied):
+        same = kernels.ties(self.group.view(np.uint64), self.prefixes)
+        order, is_new = np.arange(len(self.group)), np.full(len(self.group), True)
+        if len(same):
+            is_new[same] = False
+            is_tied = ~is_new
+            is_tied[same - 1] = True
+            tied = is_tied.nonzero()[0]
             block = np.cumsum(is_new)[tied]
             rows = self.rows.taken(tied)
             wanted = ranks(rows, by)
@@ -82,27 +84,19 @@ def changed_ends(
     open_keys = np.arange(len(firsts))
     while len(open_keys):
         found = stored.first_rows(keys, firsts[open_keys], most)
-        if len(open_keys) == len(firsts):
-            mine, of = np.arange(len(group)), group
-        else:
+        mine, of = np.arange(len(group)), group
+        if len(open_keys) < len(firsts):
             mine = np.flatnonzero(np.isin(group, open_keys))
             of = np.searchsorted(open_keys, group[mine])
         # Beyond its bound a key's rows are not all known.
-        inside = (change.words[1][mine] < found.bounds[of]) | found.is_all[of]
-        mine, of = mine[inside], of[inside]
-        known = (found.prefixes < found.bounds[found.group]) | found.is_all[found.group]
-        was, was_of = found.weights[known], found.group[known]
-        counts = np.zeros((2, len(open_keys)), np.int64)
-        np.add.at(counts[0], was_of, was)
-        counts[1] = counts[0]
-        np.add.at(counts[1], of, weights[mine])
-        is_decided = found.is_all | (counts >= wanted).all(axis=0)
-        if is_decided.any():
-            rows = np.flatnonzero(known)[is_decided[was_of]]
-            own = mine[is_decided[of]]
-            if len(rows) + len(own):
-                yield _ends(found, rows, open_keys[found.group[rows]], change, own, group[own])
-        open_keys = open_keys[~is_decided]
+        rows, own, left = kernels.decided(
+            *(found.bounds, found.is_all, wanted, found.group, found.prefixes, found.weights),
+            *(of, change.words[1].take(mine), weights.take(mine)),
+        )
+        if len(rows) + len(own):
+            own = mine.take(own)
+            yield _ends(found, rows, open_keys.take(found.group.take(rows)), change, own, group.take(own))
+        open_keys = open_keys.take(left)
         stored.looked_at = most * 3 // 4  # fewer may be enough again
         most *= _WIDER
 
@@ -111,19 +105,21 @@ def _ends(
     found: FirstRows, rows: Positions, keys: Positions, change: Run, own: Positions, own_keys: Positions
 ) -> Ends:
     """Stored rows and those of a change together, added up, the rows of each key in order."""
+    last = np.full(len(own), len(found.rows.parts))
     both = Scattered(
         change.layout.identity_schema,
         [*found.rows.parts, change.identity],
-        np.concatenate((found.rows.part_of[rows], np.full(len(own), len(found.rows.parts)))),
-        np.concatenate((found.rows.at[rows], own)),
+        np.concatenate((found.rows.part_of.take(rows), last)),
+        np.concatenate((found.rows.at.take(rows), own)),
     )
+    none = np.zeros(len(own), np.int64)
+    was = found.weights.take(rows)
     group = np.concatenate((keys, own_keys))
-    prefixes = np.concatenate((found.prefixes[rows], change.words[1][own]))
-    hashes = np.concatenate((found.hashes[rows], change.words[2][own]))
-    before = np.concatenate((found.weights[rows], np.zeros(len(own), np.int64)))
-    after = np.concatenate((found.weights[rows], change.weights[own]))
+    prefixes = np.concatenate((found.prefixes.take(rows), change.words[1].take(own)))
+    hashes = np.concatenate((found.hashes.take(rows), change.words[2].take(own)))
+    before, after = np.concatenate((was, none)), np.concatenate((was, change.weights.take(own)))
     order, ties = kernels.in_order((group.view(np.uint64), prefixes, hashes))
     if len(ties) and not both.equal(order[ties], order[ties - 1]).all():
         ties = told_apart(both.taken, order, ties)
     at, (before, after) = kernels.added_up(order, ties, [before, after])
-    return Ends(both.only(at), group[at], prefixes[at], before, after)
+    return Ends(both.only(at), group.take(at), prefixes.take(at), before, after)

@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 cimport numpy as cnp
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
-from pointstamp.arrow.common cimport ALONE_ROWS_MAX, data_of, is_set, places_of, rows_of
+from pointstamp.arrow.common cimport ALONE_ROWS_MAX, data_of, is_set, places_of, rows_of, words_of
 
 cnp.import_array()
 
@@ -170,6 +171,13 @@ cdef int64_t _take_texts(
     return end
 
 
+cdef cnp.ndarray _like(cnp.ndarray values, cnp.npy_intp rows):
+    """An array for so many values of the same type."""
+    if cnp.PyArray_ISNUMBER(values):
+        return cnp.PyArray_EMPTY(1, &rows, cnp.PyArray_TYPE(values), 0)
+    return np.empty(rows, values.dtype)
+
+
 def taken(column, cnp.ndarray at):
     """Some values of a column, or all in another order; None of a type that is not worked on here."""
     cdef cnp.ndarray values, made
@@ -185,10 +193,7 @@ def taken(column, cnp.ndarray at):
     rows = rows_of(at)
     first = <const uint8_t *>data_of(values, width)
     places = <const int64_t *>data_of(at, 8)
-    if cnp.PyArray_ISNUMBER(values):
-        made = cnp.PyArray_EMPTY(1, &rows, cnp.PyArray_TYPE(values), 0)
-    else:
-        made = np.empty(rows, values.dtype)
+    made = _like(values, rows)
     out = <uint8_t *>cnp.PyArray_DATA(made)
     if rows > ALONE_ROWS_MAX:
         with nogil:
@@ -241,7 +246,7 @@ def taken_together(parts, kind):
         validity = _bitmap(rows)
         bits = <uint8_t *>cnp.PyArray_DATA(validity)
     if first.kind == FIXED:
-        made = np.empty(rows, parts[0][0].dtype) if is_numpy else _bytes(rows * first.width)
+        made = _like(parts[0][0], rows) if is_numpy else _bytes(rows * first.width)
         ends = NULL
     elif first.kind == BITS:
         made = _bitmap(rows)
@@ -286,107 +291,188 @@ cdef int64_t _take(
     return size
 
 
-cdef int64_t _merge(
-    const View *one, const View *other, const int64_t *at, Py_ssize_t rows, uint8_t *out, uint8_t *ends, uint8_t *bits,
-    Py_ssize_t *nulls,
+cdef int64_t _gather(
+    const View *views, const int64_t *part_of, const int64_t *at, Py_ssize_t rows, int64_t bound,
+    uint8_t *out, uint8_t *ends, uint8_t *bits, Py_ssize_t *nulls,
 ) noexcept nogil:
-    """Take rows of two columns, whose positions count on."""
-    cdef Py_ssize_t row, ones = one.rows
+    """Take rows of several columns: each from the part that is named, or from the second from a bound on."""
+    cdef Py_ssize_t row
     cdef int64_t place, end = 0
-    cdef int width = one.width
-    if one.kind == FIXED:
-        if width == 8:
-            for row in range(rows):
-                place = at[row]
-                (<uint64_t *>out)[row] = (
-                    (<const uint64_t *>one.values)[place] if place < ones
-                    else (<const uint64_t *>other.values)[place - ones]
-                )
+    cdef int width = views[0].width
+    cdef const View *view
+    for row in range(rows):
+        place = at[row]
+        if part_of != NULL:
+            view = views + part_of[row]
+        elif place < bound:
+            view = views
         else:
-            for row in range(rows):
-                place = at[row]
-                memcpy(
-                    out + width * row,
-                    one.values + width * place if place < ones else other.values + width * (place - ones),
-                    width,
-                )
-    else:
-        for row in range(rows):
-            place = at[row]
-            if place < ones:
-                end = _one_more(one, place, row, out, ends, end)
+            view = views + 1
+            place -= bound
+        if view.kind == FIXED:
+            if width == 8:
+                (<uint64_t *>out)[row] = (<const uint64_t *>view.values)[place]
             else:
-                end = _one_more(other, place - ones, row, out, ends, end)
-    if bits != NULL:
-        for row in range(rows):
-            place = at[row]
-            if place < ones:
-                nulls[0] += _take_bits(one.validity, one.bit, &place, 1, bits, row)
-            else:
-                place -= ones
-                nulls[0] += _take_bits(other.validity, other.bit, &place, 1, bits, row)
+                memcpy(out + width * row, view.values + width * place, width)
+        elif view.kind == BITS:
+            _take_bits(view.values, view.bit, &place, 1, out, row)
+        else:
+            end = _take_texts(view, &place, 1, ends + row * width, out, end)
+        if bits != NULL:
+            nulls[0] += _take_bits(view.validity, view.bit, &place, 1, bits, row)
     return end
 
 
-cdef inline int64_t _one_more(
-    const View *view, int64_t place, Py_ssize_t row, uint8_t *out, uint8_t *ends, int64_t end
-) noexcept nogil:
-    if view.kind == BITS:
-        _take_bits(view.values, view.bit, &place, 1, out, row)
-        return end
-    return _take_texts(view, &place, 1, ends + row * view.width, out, end)
+cdef object _gathered(parts, part_of, cnp.ndarray at, kind):
+    """Some values of columns of a type; None of a type that is not worked on here, or of too many bytes.
 
-
-def taken_of_both(one, other, cnp.ndarray at, kind):
-    """Some values of two columns of a type; positions in the second one count on from those in the first.
-
-    None of a type that is not worked on here, or of texts that are more than one array can hold.
+    ``part_of`` says in which column each stands; without it positions in the second count on from the first.
     """
-    cdef View a, b
-    cdef Py_ssize_t rows = rows_of(at), nulls = 0, each
+    cdef Py_ssize_t rows = rows_of(at), nulls = 0, each, count = len(parts)
     cdef const int64_t *places = <const int64_t *>data_of(at, 8)
-    cdef bint is_numpy = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
-    cdef int64_t size
+    cdef const int64_t *which = NULL if part_of is None else <const int64_t *>data_of(part_of, 8)
+    cdef bint is_numpy = True, has_nulls = False
+    cdef int64_t size = 0, place, bound
     cdef cnp.ndarray made, offsets
     cdef uint8_t *ends = NULL
     cdef uint8_t *bits = NULL
     cdef uint8_t *out
-    if not _view(one, &a) or not _view(other, &b):
-        return None
-    assert a.kind == b.kind and a.width == b.width
-    validity = None
-    if a.validity != NULL or b.validity != NULL:
-        validity = _bitmap(rows)
-        bits = <uint8_t *>cnp.PyArray_DATA(validity)
-    if a.kind == FIXED:
-        made = np.empty(rows, one.dtype) if is_numpy else _bytes(rows * a.width)
-    elif a.kind == BITS:
-        made = _bitmap(rows)
-    else:
-        size = 0
-        for each in range(rows):
-            if places[each] < a.rows:
-                size += _begin(&a, places[each] + 1) - _begin(&a, places[each])
-            else:
-                size += _begin(&b, places[each] - a.rows + 1) - _begin(&b, places[each] - a.rows)
-        if a.kind == NARROW and size > 0x7FFFFFFF:
-            return None
-        made = _bytes(size)
-        offsets = _bytes((rows + 1) * a.width)
-        ends = <uint8_t *>cnp.PyArray_DATA(offsets)
-        memset(ends, 0, a.width)
-    out = <uint8_t *>cnp.PyArray_DATA(made)
-    if rows > ALONE_ROWS_MAX:
-        with nogil:
-            _merge(&a, &b, places, rows, out, ends, bits, &nulls)
-    else:
-        _merge(&a, &b, places, rows, out, ends, bits, &nulls)
+    cdef View *views = <View *>PyMem_RawMalloc(count * sizeof(View))
+    cdef const View *view
+    if views == NULL:
+        raise MemoryError
+    try:
+        for each in range(count):
+            if not _view(parts[each], views + each):
+                return None
+            assert views[each].kind == views[0].kind and views[each].width == views[0].width
+            is_numpy = is_numpy and isinstance(parts[each], np.ndarray)
+            has_nulls = has_nulls or views[each].validity != NULL
+        bound = views[0].rows
+        validity = None
+        if has_nulls:
+            validity = _bitmap(rows)
+            bits = <uint8_t *>cnp.PyArray_DATA(validity)
+        if views[0].kind == FIXED:
+            made = _like(parts[0], rows) if is_numpy else _bytes(rows * views[0].width)
+        elif views[0].kind == BITS:
+            made = _bitmap(rows)
+        else:
+            for each in range(rows):
+                place = places[each]
+                if which != NULL:
+                    view = views + which[each]
+                elif place < bound:
+                    view = views
+                else:
+                    view = views + 1
+                    place -= bound
+                size += _begin(view, place + 1) - _begin(view, place)
+            if views[0].kind == NARROW and size > 0x7FFFFFFF:
+                return None
+            made = _bytes(size)
+            offsets = _bytes((rows + 1) * views[0].width)
+            ends = <uint8_t *>cnp.PyArray_DATA(offsets)
+            memset(ends, 0, views[0].width)
+        out = <uint8_t *>cnp.PyArray_DATA(made)
+        if rows > ALONE_ROWS_MAX:
+            with nogil:
+                _gather(views, which, places, rows, bound, out, ends, bits, &nulls)
+        else:
+            _gather(views, which, places, rows, bound, out, ends, bits, &nulls)
+    finally:
+        PyMem_RawFree(views)
     if is_numpy:
         return made
     buffers = [None if validity is None else pa.py_buffer(validity), pa.py_buffer(made)]
     if ends != NULL:
         buffers.insert(1, pa.py_buffer(offsets))
     return pa.Array.from_buffers(kind, rows, buffers, nulls)
+
+
+def merged_columns(ones, others, cnp.ndarray at, kinds):
+    """Some rows of two tables with the same columns; positions in the second one count on from the first.
+
+    None for a column of a type that is not worked on here, or of texts that are more than one array can hold.
+    """
+    return [_gathered((ones[each], others[each]), None, at, kinds[each]) for each in range(len(ones))]
+
+
+def gathered(parts, cnp.ndarray part_of, cnp.ndarray at, kinds):
+    """Some rows of tables with the same columns, of which the first is there: in which one each stands, and where.
+
+    None for a column of a type that is not worked on here, or of texts that are more than one array can hold.
+    """
+    return [
+        _gathered([part[each] for part in parts], part_of, at, kinds[each]) for each in range(len(kinds))
+    ]
+
+
+# Prefixes: 64 bits of each value, in the order of the values.
+
+cdef enum:
+    SIGNED
+    UNSIGNED
+    FLOATING
+    TEXTUAL
+
+cdef uint64_t _SIGN = <uint64_t>1 << 63
+
+
+cdef inline uint64_t _sized_word(const uint8_t *at, int width) noexcept nogil:
+    """An integer of so many bytes as it lies, with zeros above it."""
+    if width == 8:
+        return (<const uint64_t *>at)[0]
+    if width == 4:
+        return (<const uint32_t *>at)[0]
+    return (<const uint16_t *>at)[0] if width == 2 else at[0]
+
+
+cdef inline uint64_t _prefix(const View *view, int form, Py_ssize_t row) noexcept nogil:
+    cdef const uint8_t *at
+    cdef uint64_t word
+    cdef double number
+    cdef int64_t begin, size
+    cdef int each
+    if view.kind == BITS:
+        return _SIGN | is_set(view.values, view.bit + row)
+    if view.kind != FIXED:
+        begin = _begin(view, row)
+        size = _begin(view, row + 1) - begin
+        word = 0
+        for each in range(<int>(size if size < 8 else 8)):
+            word |= <uint64_t>view.values[begin + each] << (56 - 8 * each)
+        return word
+    at = view.values + row * view.width
+    if form == FLOATING:
+        number = (<const double *>at)[0] if view.width == 8 else <double>(<const float *>at)[0]
+        if number != number:  # every NaN is the same, and the greatest
+            return <uint64_t>0x7FF8000000000000 | _SIGN
+        number = number + 0.0  # -0.0 is 0.0
+        memcpy(&word, &number, 8)
+        return ~word if word >> 63 else word | _SIGN
+    word = _sized_word(at, view.width)
+    if form == UNSIGNED:
+        return word if view.width == 8 else word | _SIGN
+    # The sign of a narrow value goes into all bits above it.
+    return <uint64_t>((<int64_t>(word << (64 - 8 * view.width))) >> (64 - 8 * view.width)) ^ _SIGN
+
+
+def prefixes(column, int form, bint descends, bint nulls_last):
+    """The prefix of each value: integers, floats of 4 or 8 bytes, booleans, or the first bytes of texts."""
+    cdef View view
+    cdef uint64_t of_null = <uint64_t>-1 if nulls_last else 0, turned = <uint64_t>-1 if descends else 0
+    cdef Py_ssize_t row
+    assert _view(column, &view)
+    cdef cnp.ndarray made = words_of(view.rows)
+    cdef uint64_t *out = <uint64_t *>cnp.PyArray_DATA(made)
+    with nogil:
+        for row in range(view.rows):
+            if view.validity != NULL and not is_set(view.validity, view.bit + row):
+                out[row] = of_null
+            else:
+                out[row] = _prefix(&view, form, row) ^ turned
+    return made
 
 
 # Comparing rows.

@@ -1,6 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The published hash of values: see pointstamp.arrow.row_hashing, which says what each of these gives."""
 
+import numpy as np
+
 cimport numpy as cnp
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
@@ -154,6 +156,24 @@ def hash_decimals(size_t address, Py_ssize_t offset, Py_ssize_t rows, int words,
         out[row] = mixed(total)
         at += words
     return made
+
+
+def hash_values(cnp.ndarray values, uint64_t base, bint is_first):
+    """The hashes of integers, dates and times, floats and decimals, as numpy holds them."""
+    cdef Py_ssize_t rows = rows_of(values)
+    cdef int width = <int>cnp.PyArray_ITEMSIZE(values)
+    cdef size_t at = <size_t>data_of(values, width)
+    if cnp.PyArray_ISINTEGER(values):
+        return hash_integers(at, 0, rows, width, not cnp.PyArray_ISUNSIGNED(values) or width == 8)
+    if cnp.PyArray_ISFLOAT(values):
+        if width == 2:
+            with np.errstate(invalid="ignore"):
+                values = values.astype(np.float64)
+            return hash_floats(<size_t>data_of(values, 8), 0, rows, 8)
+        return hash_floats(at, 0, rows, width)
+    if width == 4:  # a decimal of 32 bits
+        return hash_integers(at, 0, rows, 4, True)
+    return hash_decimals(at, 0, rows, width // 8, base, is_first)
 
 
 cdef inline uint64_t _bytes_hash(const uint8_t *at, Py_ssize_t size, uint64_t base) noexcept nogil:

@@ -39,7 +39,7 @@ order, and for one chance in about 2^127. ``pointstamp.arrow.row_hashing`` has m
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -105,6 +105,16 @@ def hash_array(array: pa.Array | pa.ChunkedArray, base: int = _BASE) -> Hashes:
     if array.null_count and (validity := array.buffers()[0]) is not None:
         kernels.set_nulls(hashes, validity.address, array.offset, _null(base))
     return hashes
+
+
+def hash_kept(columns: Sequence[npt.NDArray[Any] | pa.Array], base: int = _BASE) -> list[Hashes]:
+    """Every value's hash of some columns; arrays of numpy's hold values as Arrow does, none of them null."""
+    return [
+        kernels.hash_values(column, base, base == _BASE)
+        if isinstance(column, np.ndarray)
+        else hash_array(column, base)
+        for column in columns
+    ]
 
 
 @lru_cache(maxsize=2)

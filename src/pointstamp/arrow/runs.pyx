@@ -323,9 +323,11 @@ def merge_order(tuple one, tuple other):
 
 # Adding up.
 
-def added_up(cnp.ndarray order, cnp.ndarray same, list weights):
+def added_up(cnp.ndarray order, cnp.ndarray same, list weights, list others=None):
     """The rows of an order, and their weights in it; each of ``same``, ascending places in the order, is added
     to the row before it, and rows whose weights are all 0 are left out.
+
+    Positions beyond the weights count on in those of ``others``.
     """
     cdef Py_ssize_t rows = rows_of(order), sames = rows_of(same), row = 0, next_same = 0, begin, end, made = 0
     cdef const int64_t *at = <const int64_t *>data_of(order, 8)
@@ -333,17 +335,23 @@ def added_up(cnp.ndarray order, cnp.ndarray same, list weights):
     cdef cnp.ndarray kept = places_of(rows)
     cdef int64_t *out = <int64_t *>cnp.PyArray_DATA(kept)
     cdef int number = <int>len(weights), each
-    cdef const int64_t **given = <const int64_t **>PyMem_RawMalloc(2 * (number + 1) * sizeof(void *))
+    cdef const int64_t **given = <const int64_t **>PyMem_RawMalloc(3 * (number + 1) * sizeof(void *))
+    cdef const int64_t **further
     cdef int64_t **sums
+    cdef Py_ssize_t ones = 0
     cdef int64_t total
     cdef bint is_there
     if given == NULL:
         raise MemoryError
-    sums = <int64_t **>(given + number)
+    further = given + number
+    sums = <int64_t **>(further + number)
     try:
         totals = []
         for each in range(number):
             given[each] = <const int64_t *>data_of(weights[each], 8)
+            ones = rows_of(weights[each])
+            # Beyond the first ones, counted from there.
+            further[each] = given[each] if others is None else <const int64_t *>data_of(others[each], 8) - ones
             totals.append(places_of(rows))
             sums[each] = <int64_t *>cnp.PyArray_DATA(<cnp.ndarray>totals[each])
         with nogil:
@@ -356,7 +364,7 @@ def added_up(cnp.ndarray order, cnp.ndarray same, list weights):
                 for each in range(number):
                     total = 0
                     for begin in range(row, end):
-                        total += given[each][at[begin]]
+                        total += given[each][at[begin]] if at[begin] < ones else further[each][at[begin]]
                     sums[each][made] = total
                     if total != 0:
                         is_there = True
@@ -515,3 +523,197 @@ def expanded(cnp.ndarray begins, cnp.ndarray ends):
     cdef cnp.ndarray which = places_of(total), at = places_of(total)
     _expand(begin, end, count, NULL, <int64_t *>cnp.PyArray_DATA(which), <int64_t *>cnp.PyArray_DATA(at))
     return which, at
+
+
+def add_at(cnp.ndarray totals, cnp.ndarray which, cnp.ndarray values, cnp.ndarray at):
+    """Add values at some positions to totals, each to the one that ``which`` says."""
+    cdef int64_t *out = <int64_t *>data_of(totals, 8)
+    cdef const int64_t *to = <const int64_t *>data_of(which, 8)
+    cdef const int64_t *given = <const int64_t *>data_of(values, 8)
+    cdef const int64_t *places = <const int64_t *>data_of(at, 8)
+    cdef Py_ssize_t row
+    for row in range(rows_of(which)):
+        out[to[row]] += given[places[row]]
+
+
+# The first rows of keys.
+
+def first_places(
+    cnp.ndarray keys, cnp.ndarray prefixes, cnp.ndarray hashes, buckets, int shift, Py_ssize_t most,
+    cnp.ndarray bounds, cnp.ndarray is_all,
+):
+    """The first rows, at most so many, that have each of some hashes: which of these each has, and where it is.
+
+    Where there are more, the bound of the hash comes down to the prefix of the last one, and it has not all.
+    """
+    cdef Py_ssize_t count = rows_of(hashes), found, total, each
+    cdef cnp.ndarray which = places_of(count), begins = places_of(count), ends = places_of(count)
+    cdef int64_t *of = <int64_t *>cnp.PyArray_DATA(which)
+    cdef int64_t *begin = <int64_t *>cnp.PyArray_DATA(begins)
+    cdef int64_t *end = <int64_t *>cnp.PyArray_DATA(ends)
+    cdef const uint64_t *by = <const uint64_t *>data_of(prefixes, 8)
+    cdef uint64_t *bound = <uint64_t *>data_of(bounds, 8)
+    cdef uint8_t *has_all = <uint8_t *>data_of(is_all, 1)
+    found = _searched(keys, hashes, buckets, shift, which, begins, ends, &total)
+    for each in range(found):
+        if end[each] - begin[each] > most:
+            total -= end[each] - begin[each] - most
+            end[each] = begin[each] + most
+            has_all[of[each]] = 0
+            if by[end[each] - 1] < bound[of[each]]:
+                bound[of[each]] = by[end[each] - 1]
+    cdef cnp.ndarray rows_which = places_of(total), at = places_of(total)
+    _expand(begin, end, found, of, <int64_t *>cnp.PyArray_DATA(rows_which), <int64_t *>cnp.PyArray_DATA(at))
+    return rows_which, at
+
+
+def decided(
+    cnp.ndarray bounds, cnp.ndarray is_all, Py_ssize_t wanted,
+    cnp.ndarray group, cnp.ndarray prefixes, cnp.ndarray weights,
+    cnp.ndarray of, cnp.ndarray of_prefixes, cnp.ndarray of_weights,
+):
+    """Which keys have as many rows as are wanted among those that are known, before a change and after it.
+
+    ``group`` and what follows it are the stored rows that were looked at, ``of`` and what follows it those of
+    the change. A row is known if its prefix is before the bound of its key, or the key has all its rows here.
+    Returns the known rows of these keys, those of the change, and the keys that are left.
+    """
+    cdef Py_ssize_t keys = rows_of(bounds), stored = rows_of(group), changed = rows_of(of), row, each
+    cdef const uint64_t *bound = <const uint64_t *>data_of(bounds, 8)
+    cdef const uint8_t *has_all = <const uint8_t *>data_of(is_all, 1)
+    cdef const int64_t *key = <const int64_t *>data_of(group, 8)
+    cdef const uint64_t *prefix = <const uint64_t *>data_of(prefixes, 8)
+    cdef const int64_t *weight = <const int64_t *>data_of(weights, 8)
+    cdef const int64_t *new_key = <const int64_t *>data_of(of, 8)
+    cdef const uint64_t *new_prefix = <const uint64_t *>data_of(of_prefixes, 8)
+    cdef const int64_t *new_weight = <const int64_t *>data_of(of_weights, 8)
+    cdef cnp.ndarray rows = places_of(stored), own = places_of(changed), left = places_of(keys)
+    cdef int64_t *rows_out = <int64_t *>cnp.PyArray_DATA(rows)
+    cdef int64_t *own_out = <int64_t *>cnp.PyArray_DATA(own)
+    cdef int64_t *left_out = <int64_t *>cnp.PyArray_DATA(left)
+    cdef Py_ssize_t known = 0, known_new = 0, open_keys = 0
+    cdef int64_t *before = <int64_t *>PyMem_RawCalloc(2 * keys + 1, 8)
+    cdef int64_t *after = before + keys
+    if before == NULL:
+        raise MemoryError
+    try:
+        for row in range(stored):
+            each = key[row]
+            if has_all[each] or prefix[row] < bound[each]:
+                before[each] += weight[row]
+        for each in range(keys):
+            after[each] = before[each]
+        for row in range(changed):
+            each = new_key[row]
+            if has_all[each] or new_prefix[row] < bound[each]:
+                after[each] += new_weight[row]
+        for each in range(keys):
+            if not has_all[each] and (before[each] < wanted or after[each] < wanted):
+                left_out[open_keys] = each
+                open_keys += 1
+                before[each] = -1  # no longer asked for
+                after[each] = -1
+        for row in range(stored):
+            each = key[row]
+            if (has_all[each] or (prefix[row] < bound[each] and before[each] >= wanted)):
+                rows_out[known] = row
+                known += 1
+        for row in range(changed):
+            each = new_key[row]
+            if (has_all[each] or (new_prefix[row] < bound[each] and before[each] >= wanted)):
+                own_out[known_new] = row
+                known_new += 1
+    finally:
+        PyMem_RawFree(before)
+    return rows[:known], own[:known_new], left[:open_keys]
+
+
+def first_of_groups(
+    cnp.ndarray group, is_new, cnp.ndarray weights, Py_ssize_t wanted
+):
+    """Of rows in order by group: how many copies of each are among the first ones, and how many come before it.
+
+    With ``is_new``, which rows differ from the one before in the order, rows that do not come before all of
+    them or after all: of the last that are among the first all are.
+    """
+    cdef Py_ssize_t rows = rows_of(group), row
+    cdef const int64_t *of = <const int64_t *>data_of(group, 8)
+    cdef const int64_t *given = <const int64_t *>data_of(weights, 8)
+    cdef const uint8_t *begins = NULL if is_new is None else <const uint8_t *>data_of(is_new, 1)
+    cdef cnp.ndarray kept = places_of(rows), before = places_of(rows)
+    cdef int64_t *out = <int64_t *>cnp.PyArray_DATA(kept)
+    cdef int64_t *places = <int64_t *>cnp.PyArray_DATA(before)
+    cdef int64_t total = 0, place = 0, rest
+    for row in range(rows):
+        if row == 0 or of[row] != of[row - 1]:
+            total = place = 0
+        elif begins == NULL or begins[row]:
+            place = total
+        places[row] = place
+        if begins != NULL:
+            out[row] = given[row] if place < wanted else 0
+        else:
+            rest = wanted - place if place < wanted else 0
+            out[row] = rest if rest < given[row] else given[row]
+        total += given[row]
+    return kept, before
+
+
+def ties(cnp.ndarray one, cnp.ndarray other):
+    """Where both words of a row are those of the row before it."""
+    cdef const uint64_t *a = <const uint64_t *>data_of(one, 8)
+    cdef const uint64_t *b = <const uint64_t *>data_of(other, 8)
+    cdef Py_ssize_t rows = rows_of(one), row, found = 0
+    for row in range(1, rows):
+        found += a[row] == a[row - 1] and b[row] == b[row - 1]
+    cdef cnp.ndarray made = places_of(found)
+    cdef int64_t *out = <int64_t *>cnp.PyArray_DATA(made)
+    found = 0
+    if rows_of(made):
+        for row in range(1, rows):
+            if a[row] == a[row - 1] and b[row] == b[row - 1]:
+                out[found] = row
+                found += 1
+    return made
+
+
+def groups(cnp.ndarray words):
+    """Of words in order: where each that differs from the one before stands, the group of each row, and where
+    rows stand that have the word of the one before.
+    """
+    cdef const uint64_t *at = <const uint64_t *>data_of(words, 8)
+    cdef Py_ssize_t rows = rows_of(words), row, count = 0, sames = 0
+    cdef cnp.ndarray firsts, group = places_of(rows), same
+    cdef int64_t *of = <int64_t *>cnp.PyArray_DATA(group)
+    cdef int64_t *first
+    cdef int64_t *again
+    for row in range(rows):
+        count += row == 0 or at[row] != at[row - 1]
+        of[row] = count - 1
+    firsts, same = places_of(count), places_of(rows - count)
+    first = <int64_t *>cnp.PyArray_DATA(firsts)
+    again = <int64_t *>cnp.PyArray_DATA(same)
+    for row in range(rows):
+        if row == 0 or of[row] != of[row - 1]:
+            first[of[row]] = row
+        else:
+            again[sames] = row
+            sames += 1
+    return firsts, group, same
+
+
+def group_sums(cnp.ndarray values, cnp.ndarray firsts):
+    """The sums of groups of values that lie together, given where each begins; none is empty."""
+    cdef const int64_t *at = <const int64_t *>data_of(values, 8)
+    cdef const int64_t *first = <const int64_t *>data_of(firsts, 8)
+    cdef Py_ssize_t rows = rows_of(values), count = rows_of(firsts), each, row, end
+    cdef cnp.ndarray made = places_of(count)
+    cdef int64_t *out = <int64_t *>cnp.PyArray_DATA(made)
+    cdef uint64_t total  # what is beyond 64 bits is left out, as numpy does
+    for each in range(count):
+        total = 0
+        end = first[each + 1] if each + 1 < count else rows
+        for row in range(first[each], end):
+            total += <uint64_t>at[row]
+        out[each] = <int64_t>total
+    return made

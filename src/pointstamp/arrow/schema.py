@@ -17,6 +17,7 @@ trust.
 import logging
 import sys
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -80,17 +81,19 @@ def fit(batch: pa.RecordBatch, schema: pa.Schema, who: str) -> pa.RecordBatch:
 
 def check_text(batch: pa.RecordBatch, who: str) -> None:
     """Reject text that is not UTF-8, which readers of the output would reject."""
-    for column, field in zip(batch.columns, batch.schema, strict=True):
-        if _has_text(field.type):
+    for at, kind in enumerate(batch.schema.types):
+        if _has_text(kind):
             try:
-                column.validate(full=True)
+                batch.column(at).validate(full=True)
             except pa.ArrowInvalid as error:
+                name = batch.schema.names[at]
                 raise SchemaError(
-                    f"{who}: column '{field.name}' has text that is not UTF-8 ({error}). Decode it with its "
-                    "own encoding, or declare the column as binary."
+                    f"{who}: column '{name}' has text that is not UTF-8 ({error}). Decode it with its own "
+                    "encoding, or declare the column as binary."
                 ) from error
 
 
+@lru_cache(maxsize=256)
 def _has_text(data_type: pa.DataType) -> bool:
     children = [data_type.field(position) for position in range(data_type.num_fields)]
     if types.is_dictionary(data_type):

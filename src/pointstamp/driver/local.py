@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pointstamp.arrangement.column_arrays import widths_of
 from pointstamp.arrow.schema import input_batches, to_batches
 from pointstamp.driver.feeder import OnResult, RunInput
 from pointstamp.errors import FlowError
@@ -52,6 +53,11 @@ class LocalInput:
         node = workers[0].plan.named(NodeKind.INPUT)[name]
         self._schema, self._late_schema = node.outputs[0].schema, node.outputs[-1].schema
         self._extra = node.extra_columns
+        widths = widths_of(self._schema)
+        # Arrow adds up the sizes of all buffers more slowly than an epoch of one row takes.
+        self._row_bytes = (
+            None if None in widths else sum(each.itemsize for each in widths if each is not None)
+        )
         self._turn = 0
         self.name = name
 
@@ -77,7 +83,7 @@ class LocalInput:
         for batch in batches:
             self._handles[self._turn].send(batch, late=late)
             self._turn = (self._turn + 1) % len(self._handles)
-            sent += batch.nbytes
+            sent += batch.nbytes if self._row_bytes is None else self._row_bytes * batch.num_rows
         return sent
 
     def advance_to(self, time: Any) -> None:  # noqa: ANN401 - a root time

@@ -6,25 +6,35 @@ the least one is deleted from a million. What was sent before is recomputed, as 
 Invariant: what was sent up to an epoch, added up, is the row of each key that has rows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from pointstamp.arrangement.arrangement import Arrangement
-from pointstamp.arrangement.column_arrays import as_batch, kept_column, taken, together
-from pointstamp.arrangement.consolidate import DIFF, DIFF_FIELD, Integers, Positions, equal_values
+from pointstamp.arrangement.column_arrays import (
+    KeptColumn,
+    as_batch,
+    equal_kept,
+    kept_columns,
+    merged_columns,
+    taken,
+)
+from pointstamp.arrangement.consolidate import DIFF, DIFF_FIELD, Integers, Positions
 from pointstamp.arrangement.groups import Grouped, groups_of, run_by_key, without_nothing
 from pointstamp.arrangement.open_changes import OpenChanges
 from pointstamp.arrangement.ordering import Ordered
 from pointstamp.arrangement.run import Layout, Run, run_and_rows
 from pointstamp.arrangement.top_rows import Ends, changed_ends
-from pointstamp.incremental.exact_sums import Results, Summing, check_rows
+from pointstamp.incremental.exact_sums import Results, Summing
 from pointstamp.incremental.requested_aggregates import FirstValue
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
+
+Keys: TypeAlias = Sequence[KeptColumn]
+"""The columns of the keys of groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +78,7 @@ class OnExtremes:
 
     def _change(self, context: Context, change: Run) -> None:
         firsts, group = groups_of(change)
-        keys = change.keys_at(firsts)
+        keys = [taken(column, firsts) for column in change.keys]
         rows = as_batch(change.columns, self._plan.summing.schema)
         sums_before, sums_after = self._change_sums(change, rows, firsts, group, keys)
         values = {each: self._extreme(each, change, rows, firsts, group) for each in self._values}
@@ -81,13 +91,14 @@ class OnExtremes:
             context.send(sent)
 
     def _change_sums(
-        self, change: Run, rows: pa.RecordBatch, firsts: Positions, group: Positions, keys: pa.RecordBatch
+        self, change: Run, rows: pa.RecordBatch, firsts: Positions, group: Positions, keys: Keys
     ) -> tuple[Results, Results]:
         """Add a change to the sums of its keys; return what comes of these before and after it."""
         summing = self._plan.summing
         shares = summing.shares(rows)
         if self._sums.layout.is_by_row and (group[1:] >= group[:-1]).all():
-            by_key = run_by_key(change, firsts, shares.columns[len(summing.keys) :], self._sums.layout)
+            weights = [column.to_numpy() for column in shares.columns[len(summing.keys) :]]
+            by_key = run_by_key(change, firsts, weights, self._sums.layout)
             before, after = summing.results_around(self._sums.sums_of(by_key), by_key.sums, keys)
             self._sums.add_run(without_nothing(by_key))
             return before, after
@@ -101,7 +112,7 @@ class OnExtremes:
         self._sums.add(shares)
         return (sums_before, had > 0), (sums_after, has > 0)
 
-    def _columns(self, sums: list[pa.Array], values: Mapping[FirstValue, pa.Array]) -> list[pa.Array]:
+    def _columns(self, sums: Sequence[KeptColumn], values: Mapping[FirstValue, pa.Array]) -> list[KeptColumn]:
         """The aggregates in the order in which they were asked for."""
         summed = dict(zip(self._plan.summing.aggregates, sums, strict=True))
         names = self._plan.result.names[len(self._plan.summing.keys) : -1]
@@ -178,7 +189,7 @@ def _rows_of(
     own = pa.RecordBatch.from_arrays(columns, schema=arranged.schema)
     part = np.flatnonzero(takes_part)
     own = own if len(part) == len(change) else own.take(pa.array(part))
-    delta, taken = run_and_rows(own, arranged.layout)
+    delta, taken = run_and_rows(kept_columns(own, arranged.layout.dtypes), arranged.layout)
     return delta, part[taken]
 
 
@@ -239,22 +250,21 @@ class OnSums:
         if sent is not None:
             context.send(sent)
 
-    def _results_by_row(self, change: Run) -> tuple[pa.RecordBatch, Results, Results]:
+    def _results_by_row(self, change: Run) -> tuple[Keys, Results, Results]:
         """The keys, and what comes out for them before and after, where each has one row of sums."""
-        keys = as_batch(change.keys, change.layout.key_schema)
         sums = self._sums.sums_of(change)
-        return keys, *self._plan.summing.results_around(sums, change.sums, keys)
+        return change.keys, *self._plan.summing.results_around(sums, change.sums, change.keys)
 
-    def _results(self, change: Run) -> tuple[pa.RecordBatch, Results, Results]:
+    def _results(self, change: Run) -> tuple[Keys, Results, Results]:
         """The same where a key has a row for each place of a float's limbs."""
         summing = self._plan.summing
         firsts, group = groups_of(change)
-        keys = change.keys_at(firsts)
+        keys = [taken(column, firsts) for column in change.keys]
         stored, of = self._sums.stored_of(change, firsts)
         before, had = summing.results(stored, of, keys)
         both = pa.concat_batches([stored, change.batch]) if stored.num_rows else change.batch
         after, has = summing.results(both, np.concatenate((of, group)), keys)
-        check_rows(has, keys)
+        summing.check_rows(has, keys)
         return keys, (before, had > 0), (after, has > 0)
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
@@ -267,23 +277,20 @@ class OnSums:
         self._sums.load(pieces["sums"])
 
 
-def result_changes(
-    schema: pa.Schema, keys: pa.RecordBatch, before: Results, after: Results
-) -> pa.RecordBatch | None:
+def result_changes(schema: pa.Schema, keys: Keys, before: Results, after: Results) -> pa.RecordBatch | None:
     """What is sent where the results of these keys change: nothing where they do not."""
-    differs = before[1] != after[1]
-    for one, other in zip(before[0], after[0], strict=True):
-        differs |= ~equal_values(one, other)
-    gone, new = ((is_there & differs).nonzero()[0] for _, is_there in (before, after))
+    (was, was_there), (now, is_there) = before, after
+    kinds = schema.types[len(keys) : -1]
+    every = np.arange(len(was_there))
+    differs = (was_there != is_there) | ~equal_kept(was, every, now, every, kinds)
+    gone, new = (was_there & differs).nonzero()[0], (is_there & differs).nonzero()[0]
     if not len(gone) + len(new):
         return None
     at = np.concatenate((gone, new))
-    made = [taken(kept_column(column), at) for column in keys.columns]
-    for was, now, kind in zip(before[0], after[0], schema.types[len(made) : -1], strict=True):
-        made.append(together((taken(kept_column(was), gone), taken(kept_column(now), new)), kind))
+    values = merged_columns(was, now, np.concatenate((gone, new + len(every))), kinds)
     weights = np.ones(len(at), np.int64)
     weights[: len(gone)] = -1
-    return as_batch([*made, weights], schema)
+    return as_batch([*(taken(key, at) for key in keys), *values, weights], schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +304,6 @@ class SumsOfGroups:
         """One row for each group that has rows."""
         count = len(groups.starts)
         group = np.repeat(np.arange(count), np.diff(groups.starts, append=groups.rows.num_rows))
-        columns, rows = self.summing.results(groups.rows, group, groups.keys)
-        made = [*groups.keys.columns, *columns, pa.array(np.ones(count, np.int64))]
-        return pa.RecordBatch.from_arrays(made, schema=self.result).filter(pa.array(rows > 0))
+        columns, rows = self.summing.results(groups.rows, group, groups.keys.columns)
+        made = [*groups.keys.columns, *columns, np.ones(count, np.int64)]
+        return as_batch(made, self.result).filter(pa.array(rows > 0))

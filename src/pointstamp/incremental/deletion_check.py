@@ -17,10 +17,10 @@ import pyarrow as pa
 from pyarrow import types
 
 from pointstamp.arrangement.arrangement import Arrangement
-from pointstamp.arrangement.consolidate import DIFF_FIELD, Positions, columns_without_weight
+from pointstamp.arrangement.consolidate import DIFF_FIELD, Integers, Positions, columns_without_weight
 from pointstamp.arrangement.open_changes import OpenChanges
 from pointstamp.arrangement.run import Layout, Run, run_and_rows
-from pointstamp.arrow.row_hashing import OTHER, fold_columns, hash_array, unmixed
+from pointstamp.arrow.row_hashing import OTHER, fold_columns, hash_kept, unmixed
 from pointstamp.errors import FlowError
 from pointstamp.incremental.shared_arrangements import Arrangements, TableByKey
 from pointstamp.operators.context import Context
@@ -69,7 +69,7 @@ class Border:
         return run_and_rows(fingerprints_of(change), self._rows.layout)
 
     def _check(self, context: Context, change: Run, kept: Run, rows: Positions) -> None:
-        deleted = np.flatnonzero(kept.weights < 0)
+        deleted = (kept.weights < 0).nonzero()[0]
         if not len(deleted):
             return
         weights = kept.weights[deleted]
@@ -122,13 +122,11 @@ def has_fingerprints(schema: pa.Schema) -> bool:
     return sum(_bits(field.type) for field in columns) > _BITS_MAX
 
 
-def fingerprints_of(run: Run) -> pa.RecordBatch:
+def fingerprints_of(run: Run) -> list[Integers]:
     """The fingerprints of a run whose key is the whole row, with its weights."""
     assert run.layout.is_by_row
-    columns = [hash_array(column, OTHER) for column in run.rows.columns]
-    other = unmixed(fold_columns(columns, len(run), OTHER))
-    arrays = [pa.array(unmixed(run.words[0])), pa.array(other), pa.array(run.weights)]
-    return pa.RecordBatch.from_arrays(arrays, schema=FINGERPRINTS)
+    other = fold_columns(hash_kept(run.identity, OTHER), len(run), OTHER)
+    return [unmixed(run.words[0]), unmixed(other), run.weights]
 
 
 def _bits(kind: pa.DataType) -> int:

@@ -21,7 +21,17 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import types
 
-from pointstamp.arrangement.consolidate import DIFF, Integers
+from pointstamp.arrangement.column_arrays import (
+    KeptColumn,
+    as_batch,
+    kept_column,
+    kept_columns,
+    taken,
+    width_of,
+    widths_of,
+)
+from pointstamp.arrangement.consolidate import Integers
+from pointstamp.arrow import sums as kernels
 from pointstamp.errors import FlowError
 from pointstamp.incremental.column_names import rows_in_words
 from pointstamp.incremental.group_values import averages, decimal_of
@@ -38,8 +48,10 @@ _REPEATS: Final = 8
 _WEIGHT_MAX: Final = 1 << 30
 
 
-Results: TypeAlias = tuple[list[pa.Array], npt.NDArray[np.bool_]]
+Results: TypeAlias = tuple[Sequence[KeptColumn], npt.NDArray[np.bool_]]
 """The aggregates of groups, and which groups are there."""
+IsNull: TypeAlias = npt.NDArray[np.bool_] | None
+"""Which values are null; None if none is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,32 +134,43 @@ class Summing:
         weights = [pa.field(name, pa.int64(), nullable=False) for name in self.weight_names]
         return pa.schema([*(self.schema.field(key) for key in self.keys), *place, *weights])
 
+    @cached_property
+    def _dtypes(self) -> tuple[np.dtype[Any] | None, ...]:
+        return widths_of(self.schema)
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        """Where each column stands."""
+        return {name: at for at, name in enumerate(self.schema.names)}
+
     def shares(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """What each row of a change adds to the sums of its key."""
-        weights: Integers = batch.column(DIFF).to_numpy()
-        if len(weights) and max(int(weights.max()), -int(weights.min())) >= _WEIGHT_MAX:
+        columns = kept_columns(batch, self._dtypes)
+        weights: Integers = np.asarray(columns[-1])
+        least, most = kernels.extent(weights)
+        if max(-least, most) >= _WEIGHT_MAX:
             raise FlowError(
                 f"weights must be less than {_WEIGHT_MAX} to be summed exactly, got "
                 f"{max(weights.tolist(), key=abs)}. Use smaller weights."
             )
-        is_plain = bool(len(weights)) and weights.min() == weights.max() == 1
         found: dict[str, Integers] = {_ROWS: weights}
         places: list[tuple[str, npt.NDArray[np.intp], npt.NDArray[np.int16], Integers]] = []
         for name, (of, is_true) in self.counted.items():
-            found[name] = weights * _counting(batch.column(of), is_true=is_true)
+            column = columns[self._positions[of]]
+            is_all = isinstance(column, np.ndarray)  # none is null
+            found[name] = weights if is_all else weights * _counting(batch.column(of), is_true=is_true)
         for name in self.added:
-            values = batch.column(name)
-            if types.is_floating(values.type):
-                at, place, limbs = float_limbs(_floats(values))
+            column = columns[self._positions[name]]
+            if self._is_float(name):
+                at, place, limbs = float_limbs(_floats(batch.column(name)))
                 places.append((f"{_sums(name)}_0", at, place, limbs * weights[at]))
             else:
-                if values.null_count:
-                    values = values.fill_null(
-                        pa.scalar(Decimal(0) if types.is_decimal(values.type) else 0, values.type)
-                    )
-                for each, limb in zip(self.weights[_sums(name)], limbs_of(values), strict=True):
-                    found[each] = limb if is_plain else limb * weights
-        return self._batch(batch, found, places)
+                limbs_by_place = limbs_of(column, self.schema.field(name).type, weights)
+                found.update(zip(self.weights[_sums(name)], limbs_by_place, strict=True))
+        keys = [columns[self._positions[key]] for key in self.keys]
+        if not self.has_floats:
+            return as_batch([*keys, *(found[name] for name in self.weight_names)], self.stored)
+        return self._with_places(keys, found, places)
 
     def few_shares(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return what a change adds to the sums of its keys, added up where many rows have few keys."""
@@ -171,17 +194,14 @@ class Summing:
         floats = [name for name in self.added if types.is_floating(batch.schema.field(name).type)]
         return np.concatenate([own, *(float_limbs(_floats(batch.column(name)))[0] for name in floats)])
 
-    def _batch(
+    def _with_places(
         self,
-        batch: pa.RecordBatch,
+        keys: Sequence[KeptColumn],
         found: Mapping[str, Integers],
         places: Sequence[tuple[str, npt.NDArray[np.intp], npt.NDArray[np.int16], Integers]],
     ) -> pa.RecordBatch:
-        keys = batch.select(list(self.keys))
-        if not self.has_floats:
-            columns = [pa.array(found[name]) for name in self.weight_names]
-            return pa.RecordBatch.from_arrays([*keys.columns, *columns], schema=self.stored)
-        own = np.arange(batch.num_rows)
+        """The shares of rows, and behind them those of each place of a float's limbs."""
+        own = np.arange(len(found[_ROWS]))
         rows = np.concatenate([own, *(at for _, at, _, _ in places)])
         place = np.concatenate([np.zeros(len(own), np.int16), *(each for _, _, each, _ in places)])
         made = {name: np.zeros(len(rows), np.int64) for name in self.weight_names}
@@ -191,17 +211,17 @@ class Summing:
         for name, at, _, limbs in places:
             made[name][begin : begin + len(at)] = limbs
             begin += len(at)
-        columns = [pa.array(place), *(pa.array(made[name]) for name in self.weight_names)]
-        return pa.RecordBatch.from_arrays([*keys.take(pa.array(rows)).columns, *columns], schema=self.stored)
+        columns = [place, *(made[name] for name in self.weight_names)]
+        return as_batch([*(taken(key, rows) for key in keys), *columns], self.stored)
 
     def results(
-        self, rows: pa.RecordBatch, groups: npt.NDArray[np.intp], keys: pa.RecordBatch
-    ) -> tuple[list[pa.Array], Integers]:
+        self, rows: pa.RecordBatch, groups: npt.NDArray[np.intp], keys: Sequence[KeptColumn]
+    ) -> tuple[list[KeptColumn], Integers]:
         """The aggregates of these keys, and how many rows each has; from what is kept of them.
 
         ``groups`` says of which key each of the rows is; they need not be added up.
         """
-        count = keys.num_rows
+        count = len(keys[0])
         place = rows.column(_PLACE).to_numpy() if self.has_floats else None
         own = np.flatnonzero(place == 0) if place is not None else None
         limbs_of_floats = [_sums(name) for name in self.added if self._is_float(name)]
@@ -224,19 +244,21 @@ class Summing:
     def _results_of(
         self,
         sums: Mapping[str, Integers],
-        keys: pa.RecordBatch,
+        keys: Sequence[KeptColumn],
         floats: Mapping[str, npt.NDArray[np.float64]] | None = None,
-    ) -> list[pa.Array]:
+    ) -> list[KeptColumn]:
         """The aggregates of these keys, from their sums by the names of weights, and of columns of floats."""
-        made: list[pa.Array] = []
+        made: list[KeptColumn] = []
         for name, each in self.aggregates.items():
             counts = sums[_counts(each)]
             if each.kind == "count":
-                made.append(pa.array(counts, each.result_type))
+                made.append(_column(counts, None, each.result_type))
                 continue
             assert each.column is not None
             # What stands for a key without rows is nothing that comes out.
-            is_null = (counts == 0) & (sums[_ROWS] > 0)
+            is_null = None
+            if np.count_nonzero(counts) < len(counts):
+                is_null = (counts == 0) & (sums[_ROWS] > 0)
             if floats is not None and each.column in floats:
                 made.append(_result(each, floats[each.column], counts, is_null))
                 continue
@@ -246,19 +268,19 @@ class Summing:
                 made.append(_exact_result(each, kind, parts, counts, is_null))
             except SumTooLarge as too_large:
                 raise FlowError(
-                    f"the sum '{name}' of {rows_in_words(keys, too_large.row)} does not fit "
+                    f"the sum '{name}' of {self._in_words(keys, too_large.row)} does not fit "
                     f"{each.result_type}. Cast the values to double, or to a decimal with more digits."
                 ) from None
         return made
 
     def results_around(
-        self, before: Sequence[Integers], added: Sequence[Integers], keys: pa.RecordBatch
+        self, before: Sequence[Integers], added: Sequence[Integers], keys: Sequence[KeptColumn]
     ) -> tuple[Results, Results]:
         """What comes out for keys before sums are added to theirs and after; sums without those of floats."""
         after = [one + other for one, other in zip(before, added, strict=True)]
         named = [dict(zip(self.weight_names, sums, strict=True)) for sums in (before, after)]
         self._check(named[1])
-        check_rows(named[1][_ROWS], keys)
+        self.check_rows(named[1][_ROWS], keys)
         was, now = ((self._results_of(sums, keys), sums[_ROWS] > 0) for sums in named)
         return was, now
 
@@ -268,31 +290,40 @@ class Summing:
             if not self._is_float(name):
                 check_sums([sums[part] for part in self.weights[_sums(name)]], name)
 
+    def check_rows(self, rows: Integers, keys: Sequence[KeptColumn]) -> None:
+        """Raise FlowError if more rows of a key were deleted than inserted."""
+        if kernels.extent(rows)[0] < 0:
+            raise FlowError(
+                f"more of {self._in_words(keys, int(np.flatnonzero(rows < 0)[0]))} were deleted than "
+                "inserted: an input with trusted=True deletes rows that its table does not contain. Set "
+                "trusted=False to find them."
+            )
+
+    def _in_words(self, keys: Sequence[KeptColumn], row: int) -> str:
+        schema = pa.schema([self.schema.field(key) for key in self.keys])
+        return rows_in_words(as_batch(keys, schema), row)
+
     def _is_float(self, name: str) -> bool:
         return bool(types.is_floating(self.schema.field(name).type))
 
 
-def check_rows(rows: Integers, keys: pa.RecordBatch) -> None:
-    """Raise FlowError if more rows of a key were deleted than inserted."""
-    below = np.flatnonzero(rows < 0)
-    if len(below):
-        raise FlowError(
-            f"more of {rows_in_words(keys, int(below[0]))} were deleted than inserted: an input with "
-            "trusted=True deletes rows that its table does not contain. Set trusted=False to find them."
-        )
-
-
 def _result(
-    each: LinearAggregate, total: npt.NDArray[np.float64], counts: Integers, is_null: npt.NDArray[np.bool_]
-) -> pa.Array:
+    each: LinearAggregate, total: npt.NDArray[np.float64], counts: Integers, is_null: IsNull
+) -> KeptColumn:
     with np.errstate(divide="ignore", invalid="ignore"):
         values = total / counts if each.kind in _MEANS else total
-    return _array(values, is_null, each.result_type)
+    return _column(values, is_null, each.result_type)
 
 
-def _array(values: npt.NDArray[Any], is_null: npt.NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
-    made = pa.array(values, mask=is_null) if is_null.any() else pa.array(values)
-    return made if made.type == kind else made.cast(kind)
+def _column(values: npt.NDArray[Any], is_null: IsNull, kind: pa.DataType) -> KeptColumn:
+    """Values as a column of a type; all of them where it is not known which are null."""
+    if is_null is not None and is_null.any():
+        made = pa.array(values, mask=is_null)
+    elif values.dtype == width_of(kind):
+        return values
+    else:
+        made = pa.array(values)
+    return kept_column(made if made.type == kind else made.cast(kind))
 
 
 def _exact_result(
@@ -300,8 +331,8 @@ def _exact_result(
     kind: pa.DataType,
     parts: list[Integers],
     counts: Integers,
-    is_null: npt.NDArray[np.bool_],
-) -> pa.Array:
+    is_null: IsNull,
+) -> KeptColumn:
     if types.is_decimal(kind):
         scale = int(kind.scale)
         if types.is_decimal(each.result_type) and each.kind == "avg":
@@ -317,15 +348,15 @@ def _exact_result(
         return pa.array(
             [None if total is None else decimal_of(total, scale) for total in sums], each.result_type
         )
-    whole, fits = whole_numbers(parts)
+    whole, too_large = kernels.whole_numbers(parts)
     if each.kind in _MEANS:
-        if not fits.all():
+        if too_large >= 0:
             whole_as_floats = np.array(list(map(float, python_numbers(parts))))
             return _result(each, whole_as_floats, counts, is_null)
         return _result(each, whole.astype(np.float64), counts, is_null)
-    if not fits.all():
-        raise SumTooLarge(int(np.flatnonzero(~fits)[0]))
-    return _array(whole, is_null, each.result_type)
+    if too_large >= 0:
+        raise SumTooLarge(too_large)
+    return _column(whole, is_null, each.result_type)
 
 
 def _counting(values: pa.Array, *, is_true: bool) -> Integers:
@@ -370,7 +401,6 @@ Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int16]
 
 _BITS: Final = 24
-_LOW: Final = (1 << _BITS) - 1
 # A sum of limbs may come near to the end of 64 bits, and is refused before it gets there.
 _SUM_MAX: Final = 1 << 62
 
@@ -389,58 +419,25 @@ def limb_count(kind: pa.DataType) -> int | None:
     return 6 if types.is_decimal128(kind) else None
 
 
-def limbs_of(values: pa.Array) -> list[Integers]:
-    """The limbs of integers or decimals without nulls, the lowest first."""
-    kind = values.type
+def limbs_of(column: KeptColumn, kind: pa.DataType, weights: Integers) -> list[Integers]:
+    """The limbs of integers or decimals, the lowest first, times a weight for each; a null counts as 0."""
     count = limb_count(kind)
     assert count is not None
-    if types.is_decimal(kind):
-        return _wide_limbs(values)
-    if kind == pa.uint64():
-        bits = values.to_numpy()
-        parts = [(bits >> np.uint64(_BITS * at)).view(np.int64) for at in range(count)]
-    else:
-        numbers = values.to_numpy().astype(np.int64)
-        parts = [numbers >> (_BITS * at) for at in range(count)]
-    # All but the highest one are between 0 and 2^24; that one has the sign.
-    return [part & _LOW for part in parts[:-1]] + parts[-1:]
-
-
-def _wide_limbs(values: pa.Array) -> list[Integers]:
-    words = np.frombuffer(values.buffers()[1], np.uint64)[2 * values.offset :][: 2 * len(values)].reshape(
-        -1, 2
-    )
-    low, high = words[:, 0], words[:, 1].view(np.int64)
-    across = (low >> np.uint64(48)).view(np.int64) | ((high & 0xFF) << 16)
-    return [
-        (low & np.uint64(_LOW)).view(np.int64),
-        ((low >> np.uint64(_BITS)) & np.uint64(_LOW)).view(np.int64),
-        across,
-        (high >> 8) & _LOW,
-        (high >> 32) & _LOW,
-        high >> 56,
-    ]
+    if not isinstance(column, np.ndarray):
+        zero = pa.scalar(Decimal(0) if types.is_decimal(kind) else 0, kind)
+        column = np.asarray(kept_column(column.fill_null(zero)))
+    return kernels.limbs_of(column, weights, count)
 
 
 def check_sums(sums: list[Integers], column: str) -> None:
     """FlowError if sums of limbs are so large that the next ones might be wrong."""
     for each in sums:
-        if len(each) and (int(each.max()) >= _SUM_MAX or int(each.min()) <= -_SUM_MAX):
+        least, most = kernels.extent(each)
+        if most >= _SUM_MAX or least <= -_SUM_MAX:
             raise FlowError(
                 f"the sum of '{column}' has too many rows, or too large weights, to be exact. Use smaller "
                 "weights, or more keys."
             )
-
-
-def whole_numbers(sums: list[Integers]) -> tuple[Integers, npt.NDArray[np.bool_]]:
-    """Limbs put together as integers of 64 bits, and which of these fit."""
-    carry, total = sums[0], np.zeros(len(sums[0]), np.int64)
-    for at, above in enumerate(sums[1:]):
-        total |= (carry & _LOW) << (_BITS * at)
-        carry = above + (carry >> _BITS)
-    shift = _BITS * (len(sums) - 1)
-    most = 1 << (63 - shift) if shift < 63 else 1
-    return total + (carry << min(shift, 63)), (carry >= -most) & (carry < most)
 
 
 def python_numbers(sums: list[Integers]) -> list[int]:

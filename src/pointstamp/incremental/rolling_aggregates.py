@@ -163,7 +163,7 @@ def _both(kept: Arrangement, change: Run) -> _Both:
     firsts, group = groups_of(change)
     old = kept.summed_of(change, firsts).copies()
     new = SummedRows(change.identity, change.weights, group, change.words).copies()
-    both = zip(old.columns, new.columns, kept.layout.identity_schema.types, strict=True)
+    both = zip(old.columns, new.columns, kept.layout.identity_types, strict=True)
     columns = [together((one, other), kind) for one, other, kind in both]
     words = tuple(np.concatenate(each) for each in zip(old.words, new.words, strict=True))
     return _Both(columns, words, np.concatenate((old.group, new.group)), len(old.group))

@@ -4,11 +4,12 @@ They work on a change as on any rows: what is selected from a sum is the sum of 
 """
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
+from pointstamp.arrangement.column_arrays import KeptColumn, arrow_column, as_batch, kept_columns, widths_of
 from pointstamp.arrangement.consolidate import (
     DIFF,
     DIFF_FIELD,
@@ -38,31 +39,40 @@ class Appended:
         self._names = columns_without_weight(schema)
         self._weight = weight
         self._floats = floats_in(schema)
+        self._dtypes: tuple[np.dtype[Any] | None, ...] = ()
+        """How numpy holds the columns that come, since the first batch of them."""
+        self._at: list[int] = []
+        """Where the columns of a row and the weight stand among them."""
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Send the rows with their weight."""
+        if not self._at:
+            names = self._names if self._weight is None else [*self._names, self._weight]
+            self._dtypes = widths_of(batch.schema)
+            self._at = [batch.schema.get_field_index(name) for name in names]
+        columns = kept_columns(batch, self._dtypes)
+        own = [columns[at] for at in self._at]
         if self._weight is None:
-            ones = pa.array(np.ones(batch.num_rows, np.int64))
-            context.send(pa.RecordBatch.from_arrays([*self._own(batch), ones], schema=self._schema))
-            return
-        weights = batch.column(self._weight)
-        weights = weights if weights.type == pa.int64() else weights.cast(pa.int64())
-        if weights.null_count:
-            row = batch.slice(int(np.flatnonzero(weights.is_null())[0]), 1).to_pylist()[0]
+            weights: Integers = np.ones(batch.num_rows, np.int64)
+        else:
+            weights = self._weights_in(own.pop(), context, batch)
+        if self._floats:
+            kinds = self._schema.types
+            arrays = [arrow_column(each, kind) for each, kind in zip(own, kinds, strict=False)]
+            own = with_one_zero(arrays, self._floats)
+        made = as_batch([*own, weights], self._schema)
+        is_all = np.count_nonzero(weights) == len(weights)
+        context.send(made if is_all else made.filter(pa.array(weights != 0)))
+
+    def _weights_in(self, column: KeptColumn, context: Context, batch: pa.RecordBatch) -> Integers:
+        """The weights that a column gives, none of which may be null."""
+        if not isinstance(column, np.ndarray):
+            row = batch.slice(int(np.flatnonzero(column.is_null())[0]), 1).to_pylist()[0]
             raise FlowError(
                 f"operator '{context.operator}': in epoch {context.epoch} the weight must not be "
                 f"null, got row {row}. Give 1 or -1 for a weight, or one of the words for an operation."
             )
-        made = pa.RecordBatch.from_arrays([*self._own(batch), weights], schema=self._schema)
-        numbers = weights.to_numpy()
-        context.send(made if numbers.all() else made.filter(pa.array(numbers != 0)))
-
-    def _own(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """The columns of a row: those that the table has, in their order."""
-        columns: list[pa.Array] = batch.columns
-        if len(columns) != len(self._names):
-            columns = [batch.column(name) for name in self._names]
-        return with_one_zero(columns, self._floats) if self._floats else columns
+        return column if column.dtype == np.int64 else np.asarray(pa.array(column).cast(pa.int64()))
 
 
 class Negated:
@@ -87,9 +97,19 @@ class Weighed:
         self._schema = pa.schema([*selection.schema, DIFF_FIELD])
         computed = [not isinstance(column.tree, Column) for column in selection.columns]
         self._floats = tuple(each for each in floats_in(selection.schema) if computed[each])
+        taken = [column.tree.column for column in selection.columns if isinstance(column.tree, Column)]
+        self._taken = None if any(computed) else [*taken, DIFF]
+        """The columns that are only taken, if all are."""
+        self._dtypes = widths_of(self._schema)
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Work the columns out and send."""
+        if self._taken is not None:
+            rows = batch.select(self._taken)
+            if not rows.schema.equals(self._schema):  # some have other names
+                rows = as_batch(kept_columns(rows, self._dtypes), self._schema)
+            context.send(rows)
+            return
         made = with_one_zero(self._selection.of(batch), self._floats)
         context.send(pa.RecordBatch.from_arrays([*made, batch.column(DIFF)], schema=self._schema))
 

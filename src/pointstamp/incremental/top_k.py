@@ -22,6 +22,7 @@ from pointstamp.arrangement.open_changes import OpenChanges, added_up
 from pointstamp.arrangement.ordering import Ordered, ranks
 from pointstamp.arrangement.run import Run, run_of
 from pointstamp.arrangement.top_rows import Ends, changed_ends
+from pointstamp.arrow import runs as kernels
 from pointstamp.incremental.shared_arrangements import Arrangements, TableByKey
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
@@ -49,23 +50,18 @@ class First:
             rest = ranks(rows, [Ordered(name) for name in columns_without_weight(rows.schema)])
             order = np.lexsort([*reversed(rest), *reversed(wanted), group])
         weights: Integers = rows.column(DIFF).to_numpy()[order]
-        kept, before = self.kept(weights, starts_of(group[order]), is_new)
+        kept, before = self.kept(weights, group[order], is_new)
         at = np.flatnonzero(kept > 0)
         return self.made(rows, order[at], kept[at], before[at])
 
     def kept(
-        self, weights: Integers, starts: npt.NDArray[np.intp], is_new: npt.NDArray[np.bool_]
+        self, weights: Integers, group: npt.NDArray[np.intp], is_new: npt.NDArray[np.bool_]
     ) -> tuple[Integers, Integers]:
         """Of rows in order: how many copies of each come out, and how many stand before it.
 
-        ``starts`` says where the group of each row begins, and ``is_new`` which rows differ in the order's
-        columns from the one before.
+        ``is_new`` says which rows differ from the one before, by group and in the order's columns.
         """
-        before = _before(weights, starts)
-        if self.ties:
-            before = before[_firsts(is_new)]
-            return np.where(before < self.count, weights, 0), before
-        return np.minimum(np.maximum(self.count - before, 0), weights), before
+        return kernels.first_of_groups(group, is_new if self.ties else None, weights, self.count)
 
     def made(
         self, rows: pa.RecordBatch, positions: npt.NDArray[np.intp], weights: Integers, before: Integers
@@ -83,17 +79,6 @@ class First:
         return pa.RecordBatch.from_arrays([*taken.columns, *extra, pa.array(weights)], schema=self.result)
 
 
-def starts_of(group: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-    """For rows by group, where the group of each begins."""
-    return _firsts(_is_new([group]))
-
-
-def _before(weights: Integers, starts: npt.NDArray[np.intp]) -> Integers:
-    """How many copies of rows of its group stand before each row."""
-    sums = weights.cumsum() - weights
-    return np.asarray(sums - sums.take(starts))
-
-
 def _is_new(keys: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.bool_]:
     """For rows in the order of these keys: which differ from the one before."""
     is_new = np.ones(len(keys[0]), np.bool_)
@@ -102,13 +87,6 @@ def _is_new(keys: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.bool_]:
     for each in keys:
         is_new[1:] |= each[1:] != each[:-1]
     return is_new
-
-
-def _firsts(is_new: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
-    """For each row the position of the first one that does not differ from it."""
-    if not len(is_new):
-        return np.empty(0, np.intp)
-    return np.asarray(np.flatnonzero(is_new)[np.cumsum(is_new) - 1])
 
 
 # The first rows of keys, kept up to date outside loops: a change costs what the first rows do, not the key.
@@ -162,20 +140,20 @@ class OnTop:
         firsts, group = groups_of(change)
         for ends in changed_ends(self._rows, change, firsts, change, group, self._first.count):
             parts.extend(self._changed(ends))
-        return pa.concat_batches(parts) if parts else None
+        return pa.concat_batches(parts) if len(parts) > 1 else next(iter(parts), None)
 
     def _changed(self, ends: Ends) -> list[pa.RecordBatch]:
         """What comes and goes."""
         order, is_new = ends.in_order(self._first.by)
-        starts = starts_of(ends.group[order])
-        was, was_before = self._first.kept(ends.before[order], starts, is_new)
-        now, now_before = self._first.kept(ends.after[order], starts, is_new)
+        group = ends.group.take(order)
+        was, was_before = self._first.kept(ends.before.take(order), group, is_new)
+        now, now_before = self._first.kept(ends.after.take(order), group, is_new)
         if self._first.rank is None:
             at = (was != now).nonzero()[0]
             if not len(at):
                 return []
-            rows = ends.rows.columns(order[at])
-            return [as_batch([*rows, now[at] - was[at]], self._first.result)]
+            rows = ends.rows.columns(order.take(at))
+            return [as_batch([*rows, now.take(at) - was.take(at)], self._first.result)]
         gone = self._made(ends, order, was, was_before)
         new = self._made(ends, order, now, now_before)
         return [added_up([new, with_weights(gone, -gone.column(DIFF).to_numpy())])]
