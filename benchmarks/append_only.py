@@ -2,8 +2,8 @@
 
     .venv/bin/python -m benchmarks.append_only [ROWS]
 
-One JSON line per case: seconds of processor time of both, the least of some turns taken in turn in one process
-and one worker, and their ratio. Rows have one of 100,000 keys; ``count`` counts them, ``sum`` adds a column
+One JSON line per case: seconds of processor time of both, the least of some turns in one process and on one
+worker, and their ratio. Rows have one of 100,000 keys; ``count`` counts them, ``sum`` adds a column
 up, too. They arrive in one epoch, and in 1,000 epochs of 1,000 rows.
 
 To beat: a ratio of 1.1 at counts.

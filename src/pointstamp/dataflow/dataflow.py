@@ -11,6 +11,7 @@ flow.run([first_batch, second_batch])["counts"][1]    # the counts after epoch 1
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, overload
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ import pyarrow as pa
 from pointstamp.arrow.epoch_column import LatePolicy
 from pointstamp.arrow.schema import ExtraColumns, as_schema
 from pointstamp.dataflow.record import FlowRecord, operator_of
-from pointstamp.dataflow.stream import Stream
+from pointstamp.dataflow.stream import Stream, check_column_names, key_columns
 from pointstamp.dataflow.table import Table
 from pointstamp.driver.feeder import EpochColumns, FlowControl, OnResult, feeder
 from pointstamp.driver.local import LocalRun
@@ -251,12 +252,17 @@ class Dataflow:
         [{'id': 1, 'name': 'Bea'}]
 
         """
+        who = f"table '{name}'"
+        key_columns(who, key)
+        check_column_names(
+            who, order=order, deleted=deleted, weight=weight, operation=operation, empty=empty, value=value
+        )
         columns = as_schema(schema) if format is None else _event_columns(as_schema(schema), value, order)
         rows = self.stream_input(name, columns, extra_columns=extra_columns)
         if lateness is not None:
             if order is None or key is None:
                 raise FlowError(
-                    f"table '{name}': lateness= is that of order=, which is missing. Name the column order=."
+                    f"{who}: lateness= is that of order=, which is missing. Name the column order=."
                 )
             rows = rows.with_watermark(order, lateness, late=late).named(f"{name}: event time")
         return rows.to_table(
@@ -387,17 +393,9 @@ class Dataflow:
         """
         data = given_inputs(self.plan, self.run, inputs, streams)
         if on is not None:
-            local = {
-                "processes": processes,
-                "control": control,
-                "progress": progress or None,
-                "on_epoch": on_epoch,
-            }
-            if wrong := [name for name, value in local.items() if value is not None]:
-                raise FlowError(
-                    f"flow '{self.name}': {wrong[0]}= was given with on=, but it is for runs without Spark. "
-                    "Remove one of them."
-                )
+            self._check_not_local(
+                processes=processes, control=control, progress=progress or None, on_epoch=on_epoch
+            )
             return self._run_on(
                 on,
                 data,
@@ -435,23 +433,113 @@ class Dataflow:
         self,
         inputs: Any = None,  # noqa: ANN401 - a mapping, or anything that holds rows
         *,
-        workers: int = 1,
+        on: "SparkSession | None" = None,
+        workers: int | None = None,
         processes: int | None = None,
         epoch: EpochColumns = None,
         control: FlowControl | None = None,
         progress: bool = False,
         verify: bool = False,
+        folder: Place | None = None,
+        options: QueryOptions | None = None,
         **streams: Any,  # noqa: ANN401 - anything that holds rows
     ) -> Iterator[tuple[Any, dict[str, pa.Table]]]:
-        """Run the flow on this machine and yield each epoch with its tables as soon as it is complete.
+        """Run the flow and yield each epoch with its tables as soon as it is complete.
 
-        It runs on one or several workers in this process, or on one worker in each of ``processes``
-        processes. Inputs may be endless: they are read as the results are taken. ``progress`` shows how far
-        it is. With ``verify`` everything that the workers do is judged before an epoch is yielded; a wrong
-        step raises.
+        Without ``on`` the flow runs on this machine. With a SparkSession its workers run on Spark. Inputs may
+        be endless: they are read as the epochs are taken. The run ends with its inputs, or when the loop over
+        it ends, also by ``break``.
+
+        Args:
+            inputs: As in ``run``; on Spark also streaming DataFrames and sources such as ``ps.io.files``, as
+                in ``start``.
+            on: The Spark session to run on. Default: this machine.
+            workers: The number of workers. Default: 1 on this machine; on Spark, the slots of the session.
+            processes: On this machine: one worker in each of so many processes, in place of ``workers``.
+            epoch: The column that holds the epoch of each row, as in ``run``.
+            control: On this machine: how much may be in flight.
+            progress: On this machine: show how far the run is.
+            verify: Verify everything that the workers do before an epoch is yielded; a wrong step raises. On
+                Spark this needs an input that is not a DataFrame with an end.
+            folder: On Spark, a folder that this process and the workers reach, for the files between them;
+                they are removed at the end. Default: a temporary folder.
+            options: On Spark: the options of the query, or of the run where all inputs are DataFrames that
+                end.
+            **streams: Inputs as keywords, where they do not have the name of an option.
+
+        Yields:
+            The epoch, and for each output its rows. On Spark, the columns have Spark's types, and epochs in
+            which no output has rows are left out.
+
+        >>> import pointstamp as ps
+        >>> flow = ps.Dataflow("words")
+        >>> words = flow.stream_input("words", "word string")
+        >>> flow.output("counts", words.count("word"))
+        >>> for epoch, tables in flow.stream([[{"word": "so"}], [{"word": "it"}]]):
+        ...     print(epoch, tables["counts"].to_pylist())
+        0 [{'word': 'so', 'count': 1}]
+        1 [{'word': 'it', 'count': 1}]
+
         """
         data = given_inputs(self.plan, self.stream, inputs, streams)
+        if on is not None:
+            self._check_not_local(processes=processes, control=control, progress=progress or None)
+            return self._stream_on(on, data, workers, epoch, verify, folder, options or QueryOptions())
+        if folder is not None or options is not None:
+            raise FlowError(
+                f"flow '{self.name}': {'folder' if folder is not None else 'options'}= is for streams on "
+                "Spark, and on= is missing. Remove it, or give on= a SparkSession."
+            )
         return self._stream_epochs(data, workers, processes, epoch, control, progress, verify)
+
+    def _stream_on(
+        self,
+        spark: "SparkSession",
+        data: dict[str, Any],
+        workers: int | None,
+        epoch: EpochColumns,
+        verify: bool,
+        folder: Place | None,
+        options: QueryOptions,
+    ) -> Iterator[tuple[Any, dict[str, pa.Table]]]:
+        from pointstamp.spark import epoch_stream  # pyspark is loaded by those who use it
+
+        self.plan.check_outputs()
+        place = None if folder is None else absolute_place(folder)
+        if epoch_stream.is_bounded(data) and not self._not_given(data):
+            return epoch_stream.epochs_of_run(
+                self.plan,
+                spark,
+                lambda output: self._run_on(
+                    spark,
+                    data,
+                    workers=workers,
+                    epoch=epoch,
+                    output=output,
+                    checkpoint=None,
+                    verify=verify,
+                    options=options,
+                ),
+                place,
+            )
+        options = replace(options, epoch=options.epoch if epoch is None else epoch)
+        options = replace(options, verify=options.verify or verify)
+        return epoch_stream.epochs_of_query(
+            self.plan,
+            spark,
+            lambda checkpoint, sink: self.start(
+                data, on=spark, checkpoint=checkpoint, output=sink, workers=workers, options=options
+            ),
+            place,
+        )
+
+    def _check_not_local(self, **options: object) -> None:
+        """Reject options of runs on this machine, which were given with a SparkSession."""
+        if wrong := [name for name, value in options.items() if value is not None]:
+            raise FlowError(
+                f"flow '{self.name}': {wrong[0]}= was given with on=, but it is for runs without Spark. "
+                "Remove one of them."
+            )
 
     def _stream_epochs(
         self,
