@@ -267,7 +267,7 @@ def of_stream(flow: ps.Dataflow) -> ps.Stream:
 
 def of_table(flow: ps.Dataflow) -> ps.Table:
     rows = flow.stream_input("rows", "k long, at long").with_watermark("at", 0).to_table()
-    return rows.session_window("k", at="at", gap=5, while_open=True, n=ps.count())
+    return rows.session_window("k", at="at", gap=5, n=ps.count()).retain_until("session_end")
 
 
 def of_epochs(flow: ps.Dataflow) -> ps.Stream:

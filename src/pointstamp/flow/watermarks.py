@@ -151,7 +151,7 @@ def bounds_for(
     if not marks:
         raise FlowError(
             f"{who} waits for event time, and no stream that it is made of has one. Say how late its rows "
-            "may be: stream.event_time('at', lateness='2 minutes')."
+            "may be: stream.with_watermark('at', '2 minutes')."
         )
     kinds = {mark.kind for mark in marks}
     if len(kinds) > 1:

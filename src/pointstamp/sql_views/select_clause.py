@@ -419,7 +419,8 @@ def _in_windows(
     else:
         keys = {f"{unique}.key{n}": translator(each) for n, each in enumerate(others)}
         keyed = wide.select(*wide.schema.names, *(each.alias(name) for name, each in keys.items()))
-        made = keyed.session_window(*keys, at=at, gap=lengths[0], start=start, end=end, while_open=while_open)
+        made = keyed.session_window(*keys, at=at, gap=lengths[0], start=start, end=end)
+        made = made.retain_until(end) if while_open else made
     kept = [col(each) for each in (*relation.table.schema.names, start, end)]
     return relation.with_table(made.select(*kept).named("in windows"))
 
