@@ -6,7 +6,7 @@ what it was lowered to.
 """
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -231,6 +231,6 @@ def sides(keys: Any) -> tuple[tuple[str, str], ...]:  # noqa: ANN401 - as joins 
     if isinstance(keys, str):
         return ((keys, keys),)
     pairs: Sequence[tuple[str, str]] = (
-        list(keys.items()) if hasattr(keys, "items") else [(each, each) for each in keys]
+        list(keys.items()) if isinstance(keys, Mapping) else [(each, each) for each in keys]
     )
     return tuple(pairs)
