@@ -8,7 +8,7 @@ import pyarrow as pa
 from pointstamp.arrow.schema import as_schema
 from pointstamp.errors import FlowError
 from pointstamp.flow.outlet import add_operator
-from pointstamp.flow.physical_stream import Stream
+from pointstamp.flow.physical_stream import PhysicalStream
 from pointstamp.operators.interface import (
     DeclaresSummaries,
     IsNotified,
@@ -76,10 +76,10 @@ DeclaredOperator: TypeAlias = (
 def add_custom(
     name: str,
     logic: OperatorLike,
-    inputs: Mapping[str, Stream],
+    inputs: Mapping[str, PhysicalStream],
     outputs: OneSchema | NamedSchemas | None,
     summaries: Mapping[tuple[str, str], Sequence[Summary]] | None,
-) -> list[Stream]:
+) -> list[PhysicalStream]:
     """Add an operator of a user's own; return its outputs.
 
     ``outputs`` and ``summaries`` may also be attributes of the object.

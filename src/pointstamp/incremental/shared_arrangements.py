@@ -12,7 +12,7 @@ import pyarrow as pa
 from pointstamp.arrangement.arrangement import Arrangement
 from pointstamp.arrangement.ordering import Ordered
 from pointstamp.flow.outlet import wiring
-from pointstamp.flow.physical_stream import Stream
+from pointstamp.flow.physical_stream import PhysicalStream
 from pointstamp.flow.plan import Node, Plan
 from pointstamp.operators.interface import PassesOn
 from pointstamp.operators.spec import spec_of
@@ -33,7 +33,7 @@ class TableByKey:
 
 
 def arranged_by(
-    deltas: Stream, keys: tuple[str, ...], *, has_nulls: bool = False, order: Ordered | None = None
+    deltas: PhysicalStream, keys: tuple[str, ...], *, has_nulls: bool = False, order: Ordered | None = None
 ) -> TableByKey:
     """What an operator keeps that arranges these changes by these columns.
 
