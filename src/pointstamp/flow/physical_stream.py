@@ -63,14 +63,14 @@ from pointstamp.operators.stateless import (
     Collect,
     Concat,
     Condition,
-    Explode,
-    Filter,
     FlatMapRows,
-    Inspect,
     InWindows,
-    MapBatches,
-    MapRows,
-    Project,
+    PhysicalExplode,
+    PhysicalFilter,
+    PhysicalInspect,
+    PhysicalMapBatches,
+    PhysicalMapRows,
+    PhysicalProject,
     Row,
     checked_condition,
     exploding,
@@ -135,12 +135,12 @@ class PhysicalStream(Outlet):
     ) -> "PhysicalStream":
         """Send what a function makes of each batch; the schema stays unless another is given."""
         wanted = self.schema if schema is None else as_schema(schema)
-        return self._add(name, spec(MapBatches, function), wanted, Passes.MADE)
+        return self._add(name, spec(PhysicalMapBatches, function), wanted, Passes.MADE)
 
     def filter(self, condition: Condition, *, name: str = "filter") -> "PhysicalStream":
         """Keep the rows for which a condition holds."""
         checked = checked_condition(condition, self.schema, f"'{name}' of {self}")
-        return self._add(name, spec(Filter, checked), self.schema)
+        return self._add(name, spec(PhysicalFilter, checked), self.schema)
 
     def branch(
         self, condition: Condition, *, name: str = "branch"
@@ -148,7 +148,7 @@ class PhysicalStream(Outlet):
         """Split into the rows for which a condition holds and the others."""
         checked = checked_condition(condition, self.schema, f"'{name}' of {self}")
         outputs = {"true": self.schema, "false": self.schema}
-        logic = spec(Filter, checked)
+        logic = spec(PhysicalFilter, checked)
         kept, others = add_operator(name, logic, {"in": self}, outputs, sends=Passes.ROWS)
         return kept, others
 
@@ -167,7 +167,7 @@ class PhysicalStream(Outlet):
         self, function: Callable[[Any, pa.RecordBatch], None], *, name: str = "inspect"
     ) -> "PhysicalStream":
         """Show each batch with its time to a function; the stream continues unchanged."""
-        return self._add(name, spec(Inspect, function), self.schema)
+        return self._add(name, spec(PhysicalInspect, function), self.schema)
 
     def probe(self) -> Probe:
         """A place to ask, while the flow runs, how far this stream has come."""
@@ -178,7 +178,7 @@ class PhysicalStream(Outlet):
     ) -> "PhysicalStream":
         """One row for each element of a list; the column is then the element."""
         plan = exploding(f"'{name}' of {self}", self.schema, column, position, is_outer=outer)
-        return self._add(name, spec(Explode, plan), plan.schema, Passes.MADE)
+        return self._add(name, spec(PhysicalExplode, plan), plan.schema, Passes.MADE)
 
     # One row at a time.
 
@@ -186,7 +186,7 @@ class PhysicalStream(Outlet):
         self, function: Callable[[Row], Row], schema: str | pa.Schema, *, name: str = "map"
     ) -> "PhysicalStream":
         """Send the row that a function makes of each row, as dictionaries."""
-        return self._add(name, spec(MapRows, function), as_schema(schema), Passes.MADE)
+        return self._add(name, spec(PhysicalMapRows, function), as_schema(schema), Passes.MADE)
 
     def flat_map(
         self, function: Callable[[Row], Iterable[Row]], schema: str | pa.Schema, *, name: str = "flat map"
@@ -261,7 +261,7 @@ class PhysicalStream(Outlet):
     def project(self, name: str, wanted: Mapping[str, Expression]) -> "PhysicalStream":
         """Other columns, each an expression."""
         made = selection(f"'{name}' of {self}", self.schema, wanted)
-        return self._add(name, spec(Project, made), made.schema, Passes.MADE)
+        return self._add(name, spec(PhysicalProject, made), made.schema, Passes.MADE)
 
 
 class PhysicalLoop:

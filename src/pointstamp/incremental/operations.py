@@ -45,9 +45,9 @@ from pointstamp.operators.spec import spec, spec_of
 from pointstamp.operators.stateless import (
     BatchFunction,
     Concat,
-    Explode,
-    Filter,
     InWindows,
+    PhysicalExplode,
+    PhysicalFilter,
     Windowing,
     exploding,
 )
@@ -99,7 +99,7 @@ def selected(deltas: PhysicalStream, name: str, wanted: Mapping[str, Expression]
 def filtered(deltas: PhysicalStream, name: str, condition: Expression, who: str) -> PhysicalStream:
     """The rows for which a condition holds."""
     compiled = compile_condition(condition, rows_schema(deltas), who)
-    return _one(name, spec(Filter, compiled), deltas, rows_schema(deltas))
+    return _one(name, spec(PhysicalFilter, compiled), deltas, rows_schema(deltas))
 
 
 def in_windows(deltas: PhysicalStream, name: str, asked: Windowing) -> PhysicalStream:
@@ -201,7 +201,7 @@ def exploded(
     """One row for each element of a list."""
     plan = exploding(who, rows_schema(deltas), column, position, is_outer=is_outer, last=(DIFF_FIELD,))
     weighed_columns(who, list(plan.schema)[:-1])
-    return _one(name, spec(Explode, plan), deltas, pa.schema(list(plan.schema)[:-1]))
+    return _one(name, spec(PhysicalExplode, plan), deltas, pa.schema(list(plan.schema)[:-1]))
 
 
 def mapped(

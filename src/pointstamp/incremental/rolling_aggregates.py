@@ -57,7 +57,7 @@ class RollingPlan:
     function: Aggregating
 
 
-class Rolling:
+class PhysicalRolling:
     """Sends each row with aggregates of the last rows of its key when an epoch is settled; keeps these."""
 
     keeps: ClassVar = "the last rows of each key; a row costs the last rows of its key"
@@ -212,7 +212,9 @@ def rolled(stream: PhysicalStream, asked: Rolls) -> PhysicalStream:
         Aggregating(found, weighed(who, result)),
     )
     inputs, outputs = {"in": looked_at.exchange(*keys)}, {"out": result}
-    return add_operator(name, spec(Rolling, plan), inputs, outputs, in_order=True, sends=Passes.ADDED)[0]
+    return add_operator(
+        name, spec(PhysicalRolling, plan), inputs, outputs, in_order=True, sends=Passes.ADDED
+    )[0]
 
 
 def _check(stream: PhysicalStream, asked: Rolls, who: str) -> None:

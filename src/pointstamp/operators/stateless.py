@@ -32,7 +32,7 @@ BatchFunction: TypeAlias = Callable[[pa.RecordBatch], Any]
 Row: TypeAlias = Mapping[str, Any]
 
 
-class MapBatches(RunsInChain):
+class PhysicalMapBatches(RunsInChain):
     """Send what a function makes of each batch; None sends nothing."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
@@ -49,7 +49,7 @@ class MapBatches(RunsInChain):
             context.send(made)
 
 
-class Project(RunsInChain):
+class PhysicalProject(RunsInChain):
     """Send each row with columns that are computed from its own."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
@@ -147,7 +147,7 @@ def _check_expression(expression: pc.Expression, schema: pa.Schema, who: str) ->
         )
 
 
-class Filter(RunsInChain):
+class PhysicalFilter(RunsInChain):
     """Send the rows for which a condition holds, and on a second output, if there is one, the others."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
@@ -173,7 +173,7 @@ class Concat(RunsInChain):
         context.send(batch)
 
 
-class Inspect(RunsInChain):
+class PhysicalInspect(RunsInChain):
     """Show each batch with its time to a function, and send it on."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
@@ -201,7 +201,7 @@ class FlatMapRows(RunsInChain):
         context.send(rows_of_rows(self._function, batch, context.operator))
 
 
-class MapRows(FlatMapRows):
+class PhysicalMapRows(FlatMapRows):
     """Send the row that a Python function makes of each row; it runs once per row."""
 
     def __init__(self, function: Callable[[Row], Row]) -> None:
@@ -307,7 +307,7 @@ class ExplodePlan:
         )
 
 
-class Explode(RunsInChain):
+class PhysicalExplode(RunsInChain):
     """Sends one row for each element of a list."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
