@@ -66,7 +66,7 @@ LEFT: Final[dict[str, tuple[int, str]]] = {
     "spark/crew.py": (1, FIELDS),
     "spark/failures.py": (1, FIELDS),
     "spark/input_log.py": (1, OTHERS),
-    "sql_views/conditions.py": (1, OTHERS),
+    "sql_views/condition_parts.py": (1, OTHERS),
     "sql_views/ibis_expressions.py": (2, OTHERS),
     "state/declared.py": (3, FIELDS),
     "state/exact_encoding.py": (1, OTHERS),

@@ -17,7 +17,7 @@ from pointstamp.arrangement.consolidate import DIFF_FIELD
 from pointstamp.arrangement.time_index import Calendar
 from pointstamp.cli.main import main
 from pointstamp.connectors.memory import Rows
-from pointstamp.driver.local import LocalRun, workers_of
+from pointstamp.driver.local_run import LocalRun, workers_of
 from pointstamp.driver.status import status_of
 from pointstamp.flow.plan import How, NodeKind
 from pointstamp.incremental.shared_arrangements import shared_in_words

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
-from pointstamp.driver.local import LocalRun
+from pointstamp.driver.local_run import LocalRun
 from pointstamp.errors import CapabilityError
 from pointstamp.flow import plan as chains
 from pointstamp.flow.plan import Plan

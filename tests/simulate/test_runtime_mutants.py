@@ -44,7 +44,7 @@ from pointstamp.topology.summary import Advance, Summary, delay
 from pointstamp.worker import routes, worker
 from pointstamp.worker.events import ActivationEnded, CapabilityChanged
 from pointstamp.worker.instance import Instance
-from pointstamp.worker.ports import DataMessage, Message
+from pointstamp.worker.protocols import DataMessage, Message
 from pointstamp.worker.worker import Worker
 from support.worlds import (
     busy_flow,

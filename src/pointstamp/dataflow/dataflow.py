@@ -22,7 +22,7 @@ from pointstamp.dataflow.record import FlowRecord, operator_of
 from pointstamp.dataflow.stream import Stream, check_column_names, key_columns
 from pointstamp.dataflow.table import Table
 from pointstamp.driver.feeder import EpochColumns, FlowControl, OnResult, feeder
-from pointstamp.driver.local import LocalRun
+from pointstamp.driver.local_run import LocalRun
 from pointstamp.driver.processes import ProcessRun
 from pointstamp.driver.results import Results
 from pointstamp.driver.run_loop import Collector, count_rows, drive, given_inputs

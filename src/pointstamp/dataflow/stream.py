@@ -18,7 +18,7 @@ from pointstamp.dataflow.grouped import RowGroups
 from pointstamp.dataflow.loops import Loop
 from pointstamp.dataflow.other_words import no_such_verb
 from pointstamp.dataflow.record import FlowRecord, Recorded, physical_of, sides
-from pointstamp.dataflow.windows import ColumnValue, Window, by_window, given_columns
+from pointstamp.dataflow.window_columns import ColumnValue, Window, by_window, given_columns
 from pointstamp.errors import FlowError
 from pointstamp.expressions.select_columns import chosen, expressions, others, renamed
 from pointstamp.expressions.time_windows import Span

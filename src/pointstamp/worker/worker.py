@@ -48,7 +48,7 @@ from pointstamp.worker.events import (
 )
 from pointstamp.worker.input import InputHandle
 from pointstamp.worker.instance import Instance
-from pointstamp.worker.ports import Chooser, DataMessage, EventLog, Message, Transport
+from pointstamp.worker.protocols import Chooser, DataMessage, EventLog, Message, Transport
 from pointstamp.worker.routes import Route, routes_of, workers_by
 from pointstamp.worker.snapshots import (
     OnSnapshot,
