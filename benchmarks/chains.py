@@ -17,7 +17,7 @@ from time import process_time
 import pyarrow as pa
 
 from pointstamp.dataflow import Dataflow
-from pointstamp.driver.local import LocalRun, workers_of
+from pointstamp.driver.local_run import LocalRun, workers_of
 from pointstamp.expressions.tree import col
 
 PARTS = 5

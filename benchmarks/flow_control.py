@@ -19,7 +19,7 @@ import pyarrow as pa
 
 import pointstamp as ps
 from pointstamp.driver.feeder import FlowControl, feeder
-from pointstamp.driver.local import LocalRun
+from pointstamp.driver.local_run import LocalRun
 from pointstamp.driver.processes import ProcessRun
 from pointstamp.driver.run_loop import Collector, drive
 

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from benchmarks.small_epochs import PARTS
 
 import pointstamp as ps
-from pointstamp.driver.local import LocalRun
+from pointstamp.driver.local_run import LocalRun
 
 SIZES: Final = (1, 10, 100, 1_000)
 KEYS: Final = 1_000

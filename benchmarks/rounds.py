@@ -21,7 +21,7 @@ from time import perf_counter
 
 from pointstamp.dataflow import Dataflow
 from pointstamp.dataflow.operator import operator
-from pointstamp.driver.local import LocalRun
+from pointstamp.driver.local_run import LocalRun
 from pointstamp.driver.processes import ProcessRun
 from pointstamp.operators.context import Context
 

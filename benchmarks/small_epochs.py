@@ -23,7 +23,7 @@ import pyarrow as pa
 from benchmarks.rounds import empty_epochs, empty_rounds
 
 from pointstamp.dataflow import Dataflow
-from pointstamp.driver.local import LocalRun
+from pointstamp.driver.local_run import LocalRun
 
 PARTS = 5
 TURNS = 5

@@ -22,7 +22,7 @@ import pyarrow as pa
 from benchmarks.figures import report, timed
 
 from pointstamp import Dataflow
-from pointstamp.driver.local import LocalTransport
+from pointstamp.driver.local_run import LocalTransport
 from pointstamp.journal.history import PartSaved
 from pointstamp.journal.snapshot_parts import decode_part, encode_part, restored_from
 from pointstamp.progress.pointstamp import WorkerIndex

@@ -27,7 +27,7 @@ from pointstamp.progress.view import ProgressView
 from pointstamp.simulate.world import SharedPlan
 from pointstamp.topology.graph import OperatorGraph
 from pointstamp.topology.ports import Location
-from pointstamp.worker.ports import DataMessage, Message
+from pointstamp.worker.protocols import DataMessage, Message
 from pointstamp.worker.worker import Worker
 
 

@@ -27,7 +27,7 @@ import pyarrow as pa
 from benchmarks.figures import Figures, lines_in, report
 
 import pointstamp as ps
-from pointstamp.driver.local import workers_of
+from pointstamp.driver.local_run import workers_of
 from pointstamp.state.memory_budget import KeptRows
 
 LOADED_ROWS = 20_000

@@ -2,15 +2,9 @@
 
 from pointstamp.connectors.sink import Compactor, Publisher, Sink, Staged, Writer
 from pointstamp.connectors.source import Part, Source, Unit, Watch
-from pointstamp.flow.custom_operator import (
-    DeclaredOperator,
-    IsNotified,
-    OperatorLike,
-    Receives,
-    Starts,
-    WatchesFrontiers,
-)
+from pointstamp.flow.custom_operator import DeclaredOperator
 from pointstamp.operators.context import Context, SendSession
+from pointstamp.operators.interface import IsNotified, OperatorLike, Receives, Starts, WatchesFrontiers
 from pointstamp.operators.stateless import Row
 from pointstamp.reduce.aggregate import Accumulator
 from pointstamp.state import saved

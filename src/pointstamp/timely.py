@@ -2,7 +2,7 @@
 
 from pointstamp.dataflow.loops import Loop, TableLoop
 from pointstamp.driver.feeder import FlowControl, RunInput
-from pointstamp.driver.local import LocalRun
+from pointstamp.driver.local_run import LocalRun
 from pointstamp.flow.event_epochs import EventTime
 from pointstamp.flow.plan import Probe
 from pointstamp.operators.capability import Capability

@@ -27,7 +27,7 @@ from pointstamp.dataflow import Dataflow
 from pointstamp.dataflow.operator import operator
 from pointstamp.driver import gang
 from pointstamp.driver.feeder import feeder
-from pointstamp.driver.local import LocalRun
+from pointstamp.driver.local_run import LocalRun
 from pointstamp.driver.processes import ProcessRun
 from pointstamp.driver.run_loop import Collector, drive
 from pointstamp.errors import FlowError, OperatorError, PointstampError, SchemaError, TransportError

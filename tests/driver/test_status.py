@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pytest
 
 import pointstamp as ps
-from pointstamp.driver.local import LocalRun, workers_of
+from pointstamp.driver.local_run import LocalRun, workers_of
 from pointstamp.driver.run_loop import count_rows
 from pointstamp.driver.status import RowCounts, describe_interruption, status_from, status_of
 from pointstamp.progress.pointstamp import Change

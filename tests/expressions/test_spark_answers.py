@@ -10,7 +10,7 @@ import pytest
 
 from pointstamp.expressions.signature import known_functions
 from pointstamp.expressions.tree import Call, Expression
-from pointstamp.sql_views.functions import SCALARS
+from pointstamp.sql_views.sql_functions import SCALARS
 from support.catalyst_answers import ASKED_LIVE, functions_of_trees
 from support.spark_answers import differences, load
 from support.spark_expressions import EXPRESSIONS, KNOWN_DIFFERENCES

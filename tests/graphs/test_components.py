@@ -24,7 +24,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components as scipy_components
 
 from pointstamp.dataflow import Dataflow
-from pointstamp.driver.local import LocalRun, workers_of
+from pointstamp.driver.local_run import LocalRun, workers_of
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.graphs import connected_components
 from pointstamp.worker.events import Event, MessageSent

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointstamp.graphs.arrays.slots import distinct, order_of
+from pointstamp.graphs.arrays.slot_arrays import distinct, order_of
 from pointstamp.graphs.arrays.vertices import VertexTable
 from pointstamp.graphs.union_find import Forest, MemberLists, Pairs, least_of_components
 

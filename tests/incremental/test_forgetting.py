@@ -40,7 +40,7 @@ GAP, BEFORE, AFTER = 6, 3, 8
 def sessions_flow(lateness: int) -> ps.Dataflow:
     flow = ps.Dataflow("sessions")
     rows = flow.stream_input("rows", TIMED).with_watermark("at", lateness)
-    sessions = rows.to_table().session_window("k", at="at", gap=GAP, while_open=True)
+    sessions = rows.to_table().session_window("k", at="at", gap=GAP).retain_until("session_end")
     flow.output("open", sessions)
     flow.output("final", sessions.emit_on_close("session_end"))
     return flow
@@ -70,6 +70,44 @@ def test_sessions_come_once_and_are_forgotten(epochs: list[list[Row]], lateness:
         if any(row[1] is not None for row in epochs[epoch]):
             applied = truth.bounds[epoch - 1] if epoch else None
         assert total == Counter(row for row in sessions if applied is None or row[-1] >= applied)
+
+
+@settings(max_examples=10, deadline=None)
+@given(epochs=EPOCHS, lateness=st.integers(0, 15), workers=WORKERS)
+def test_a_table_of_sessions_can_be_read_whole_and_when_each_is_closed(
+    epochs: list[list[Row]], lateness: int, workers: int
+) -> None:
+    flow = ps.Dataflow("sessions")
+    rows = flow.stream_input("rows", TIMED).with_watermark("at", lateness).to_table()
+    sessions = rows.session_window("k", at="at", gap=GAP)
+    counted = rows.session_window("k", at="at", gap=GAP, rows=ps.count())
+    flow.output("closed", sessions.emit_on_close())
+    flow.output("counted", counted.emit_on_close(ps.col("session_end")))
+    flow.output("all", sessions)
+    found = flow.run(rows=timed_tables(epochs), workers=workers)
+    truth = judged(epochs, lateness)
+    for epoch, total in enumerate(put_out(found["all"], len(epochs))):
+        rows_now = sessions_of(truth.in_time[epoch], GAP)
+        closed = [row for row in rows_now if passed(truth.bounds, epoch, row[-1] + 1)]
+        assert total == Counter(rows_now)
+        assert rows_of(found["closed"], epoch) == Counter(closed)
+        whole = Counter((row[0], *row[-2:]) for row in closed)
+        assert rows_of(found["counted"], epoch) == Counter((*each, count) for each, count in whole.items())
+
+
+@pytest.mark.parametrize("aggregates", [{}, {"rows": ps.count()}])
+def test_sessions_that_are_only_wanted_when_closed_are_kept_by_one_operator(
+    aggregates: dict[str, ps.functions.Aggregate],
+) -> None:
+    flow = ps.Dataflow("sessions")
+    rows = flow.stream_input("rows", TIMED).with_watermark("at", 1)
+    sessions = rows.to_table().session_window("k", at="at", gap=GAP, **aggregates)
+    flow.output("closed", sessions.emit_on_close())
+    same = ps.Dataflow("sessions")
+    rows = same.stream_input("rows", TIMED).with_watermark("at", 1)
+    same.output("closed", rows.session_window("k", at="at", gap=GAP, **aggregates))
+    kinds = [[type(node.logic).__name__ for node in each.plan.nodes] for each in (flow, same)]
+    assert kinds[0] == kinds[1]
 
 
 def close_pairs(left: list[Row], right: list[Row]) -> Counter[Row]:
@@ -215,7 +253,7 @@ CASES: list[tuple[Callable[[Any, Any], Any], type[Exception], str]] = [
         "append-only tables, but rows of table 'count' can be deleted",
     ),
     (
-        lambda a, b: a.to_table().session_window("k", at="day", gap="1 day", while_open=True),
+        lambda a, b: a.to_table().session_window("k", at="day", gap="1 day").emit_on_close(),
         SchemaError,
         "uses the event time 'day', but the event time of its rows is int64",
     ),
@@ -237,4 +275,4 @@ def test_what_cannot_be_forgotten_is_refused_in_words(
 def test_sessions_without_event_time_stay() -> None:
     rows = ps.Dataflow("test").table("rows", TIMED)
     with pytest.raises(FlowError, match="waits for event time, but no upstream stream has a watermark"):
-        rows.session_window("k", at="at", gap=3, while_open=True)
+        rows.session_window("k", at="at", gap=3).retain_until("session_end")

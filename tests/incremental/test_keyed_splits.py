@@ -154,7 +154,7 @@ def test_every_type_that_has_an_order_can_be_the_order(kind: str) -> None:
 
 def test_a_list_orders_nothing() -> None:
     with pytest.raises(
-        SchemaError, match=r"table 'upserts': order='l' must be a number, a text or a time, got list"
+        SchemaError, match=r"table 't': order='l' must be a number, a text or a time, got list"
     ):
         ps.Dataflow("t").table("t", "id long, l array<long>", key="id", order="l")
 

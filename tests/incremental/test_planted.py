@@ -45,7 +45,7 @@ from pointstamp.incremental import (
 from pointstamp.incremental.exact_sums import Summing
 from pointstamp.incremental.group_aggregates import Aggregating
 from pointstamp.incremental.hash_join import InnerJoin
-from pointstamp.incremental.rolling_aggregates import Rolling
+from pointstamp.incremental.rolling_aggregates import PhysicalRolling
 from pointstamp.incremental.session_windows import EpochSessions, OpenSessions
 from pointstamp.incremental.window_operator import Placing
 from pointstamp.state.memory_budget import MemoryBudget, MemoryLimit
@@ -267,7 +267,7 @@ def of_stream(flow: ps.Dataflow) -> ps.Stream:
 
 def of_table(flow: ps.Dataflow) -> ps.Table:
     rows = flow.stream_input("rows", "k long, at long").with_watermark("at", 0).to_table()
-    return rows.session_window("k", at="at", gap=5, while_open=True, n=ps.count())
+    return rows.session_window("k", at="at", gap=5, n=ps.count()).retain_until("session_end")
 
 
 def of_epochs(flow: ps.Dataflow) -> ps.Stream:
@@ -337,9 +337,9 @@ def judge_rolling_ties() -> None:
 
 
 def _rows_in_the_order_of_arrival(patch: pytest.MonkeyPatch) -> None:
-    right = Rolling._ordered
+    right = PhysicalRolling._ordered
 
-    def wrong(self: Rolling, both: Any) -> Any:  # noqa: ANN401 - as the method takes and gives
+    def wrong(self: PhysicalRolling, both: Any) -> Any:  # noqa: ANN401 - as the method takes and gives
         plan = self._plan
         self._plan = replace(plan, order=(*plan.order[:1], plan.order[0]))
         try:
@@ -347,7 +347,7 @@ def _rows_in_the_order_of_arrival(patch: pytest.MonkeyPatch) -> None:
         finally:
             self._plan = plan
 
-    patch.setattr(Rolling, "_ordered", wrong)
+    patch.setattr(PhysicalRolling, "_ordered", wrong)
 
 
 # Loops in loops.

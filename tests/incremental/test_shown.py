@@ -17,7 +17,7 @@ from pointstamp.arrangement.consolidate import DIFF_FIELD
 from pointstamp.arrangement.time_index import Calendar
 from pointstamp.cli.main import main
 from pointstamp.connectors.memory import Rows
-from pointstamp.driver.local import LocalRun, workers_of
+from pointstamp.driver.local_run import LocalRun, workers_of
 from pointstamp.driver.status import status_of
 from pointstamp.flow.plan import How, NodeKind
 from pointstamp.incremental.shared_arrangements import shared_in_words
@@ -99,7 +99,7 @@ def all_operations() -> ps.Dataflow:
         a.top(2, "k", by="at"),
         a.with_columns(before=ps.lag("n").over(partition_by="k", order_by="at")),
         a.session_window("k", at="at", gap=5, rows=ps.count()),
-        events.to_table().session_window("k", at="at", gap=5, while_open=True),
+        events.to_table().session_window("k", at="at", gap=5).retain_until("session_end"),
         windows.count("window_end"),
         stream.to_table().explode("tags"),
         a.map_batches(lambda batch: batch, a.schema),

@@ -23,14 +23,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pointstamp.driver.local import LocalTransport
+from pointstamp.driver.local_run import LocalTransport
 from pointstamp.mesh.mesh import Mesh
 from pointstamp.mesh.transport import ZmqTransport
 from pointstamp.mesh.wire import MessageCodec
 from pointstamp.progress.broadcast import ProgressBatch
 from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.topology.ports import Location
-from pointstamp.worker.ports import DataMessage, Message, Transport
+from pointstamp.worker.protocols import DataMessage, Message, Transport
 
 SECONDS_MAX = 120.0
 LONGS = pa.schema([("key", pa.int64())])

@@ -23,7 +23,7 @@ from pointstamp.progress.broadcast import ProgressBatch
 from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.topology.domain import Time
 from pointstamp.topology.ports import Location
-from pointstamp.worker.ports import DataMessage, Message
+from pointstamp.worker.protocols import DataMessage, Message
 
 LONGS = pa.schema([("key", pa.int64())])
 AT = Location(4)

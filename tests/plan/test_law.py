@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from pointstamp.errors import OperatorError
 from pointstamp.expressions.tree import Expression, columns_of
-from pointstamp.incremental.physical_table import Table as PhysicalTable
+from pointstamp.incremental.physical_table import PhysicalTable
 from pointstamp.plan import logical, properties
 from pointstamp.plan.logical import Distinct, Join, LogicalOperator, Variable, rewrite, walk
 from pointstamp.plan.optimizer import ALL, optimize, plan_text

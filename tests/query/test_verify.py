@@ -29,7 +29,7 @@ from pointstamp.connectors.published.sink import ParquetSink
 from pointstamp.connectors.source import Part
 from pointstamp.driver import event_reports
 from pointstamp.driver.event_reports import EventTeller, TellRows
-from pointstamp.driver.local import LocalTransport
+from pointstamp.driver.local_run import LocalTransport
 from pointstamp.driver.messages import EventsTold, Finished, Progressed, Report, Saved
 from pointstamp.errors import InternalError
 from pointstamp.flow.plan import Plan
@@ -55,7 +55,7 @@ from pointstamp.worker import snapshots, worker
 from pointstamp.worker.events import MessagePulled, SnapshotTaken
 from pointstamp.worker.input import InputHandle
 from pointstamp.worker.instance import Instance
-from pointstamp.worker.ports import DataMessage, Message
+from pointstamp.worker.protocols import DataMessage, Message
 from pointstamp.worker.worker import Worker
 from support.options import with_options
 from support.recoverables import FLOWS, expected, rows_of

@@ -24,7 +24,7 @@ from pointstamp.simulate.world import Ended
 from pointstamp.topology.domain import Time
 from pointstamp.topology.ports import Location
 from pointstamp.worker.events import ProgressReceived, ProgressSummed, SumReceived
-from pointstamp.worker.ports import Message
+from pointstamp.worker.protocols import Message
 from support.broken_recovery import Rescaled, sound_flows
 from support.broken_recovery import simulator_of as crash_simulator_of
 from support.worlds import busy_flow, doors_flow, nested_flow, simulator_of, tallies_flow, walking_flow

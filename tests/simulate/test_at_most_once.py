@@ -26,7 +26,7 @@ from pointstamp.simulate.world import Ended, SharedPlan, World, WorldRun
 from pointstamp.verify.conformance import Status, Verdict, judge
 from pointstamp.verify.plan_shape import walker_of
 from pointstamp.worker.events import MessagePulled, MessageSent
-from pointstamp.worker.ports import DataMessage, Message
+from pointstamp.worker.protocols import DataMessage, Message
 from support.worlds import busy_flow, inputs_of, nested_flow
 
 FLOWS = {"busy": busy_flow, "nested": nested_flow}

@@ -16,10 +16,20 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
-from pointstamp.driver.local import LocalRun
+from pointstamp.driver.local_run import LocalRun
 from pointstamp.errors import CapabilityError
 from pointstamp.flow import plan as chains
 from pointstamp.flow.plan import Plan
+from pointstamp.operators.interface import (
+    DeclaresState,
+    IsNotified,
+    IsRestored,
+    Restores,
+    RunsInChain,
+    Saves,
+    Starts,
+    WatchesFrontiers,
+)
 from pointstamp.operators.spec import spec_of
 from pointstamp.simulate.case import prepared
 from pointstamp.simulate.crash.events import GenerationBegan
@@ -120,26 +130,21 @@ def test_a_chain_that_goes_on_over_an_exchange_is_found(monkeypatch: pytest.Monk
 # Operators that do more than to pass batches on.
 
 
-class PassesOn:
+class PassesOn(RunsInChain):
     """Sends what comes, and may run in a chain."""
 
-    runs_in_chain = True
     outputs = SCHEMA
 
     def on_receive(self, context: ps.ports.Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         context.send(batch)
 
 
-class WatchesInChain(Watches):
+class WatchesInChain(RunsInChain, Watches):
     """Sends a time when it sees that it is complete, and says wrongly that it may run in a chain."""
 
-    runs_in_chain = True
 
-
-class WaitsInChain(Waits):
+class WaitsInChain(RunsInChain, Waits):
     """Sends a time when it is notified of it, and says wrongly that it may run in a chain."""
-
-    runs_in_chain = True
 
 
 def plan_with(logic: type) -> Plan:
@@ -177,24 +182,36 @@ def test_an_operator_does_the_same_whether_chains_would_take_it_in_or_not(logic:
     check_inside(logic)
 
 
-@pytest.mark.parametrize("name", chains._NEVER)
+NEVER = {
+    "on_start": Starts,
+    "on_notify": IsNotified,
+    "on_frontier": WatchesFrontiers,
+    "on_restore": IsRestored,
+    "save": Saves,
+    "restore": Restores,
+    "state": DeclaresState,
+}
+
+
+@pytest.mark.parametrize("name", NEVER)
 def test_an_operator_that_does_more_than_to_pass_batches_on_runs_in_no_chain(name: str) -> None:
     def inside(logic: type) -> set[str]:
         plan = plan_with(logic)
         return {plan.nodes[index].name for chain in plan.chains().before.values() for index in chain}
 
+    assert set(NEVER.values()) == set(chains._NEVER)
     assert inside(PassesOn) == {"before", "inside", "behind"}
     more: type = type("More", (PassesOn,), {name: {} if name == "state" else lambda self, *given: None})
     assert inside(more) == {"before", "behind"}
 
 
 @pytest.mark.parametrize(
-    ("forgotten", "logic"), [("on_frontier", WatchesInChain), ("on_notify", WaitsInChain)]
+    ("forgotten", "logic"), [(WatchesFrontiers, WatchesInChain), (IsNotified, WaitsInChain)]
 )
 def test_a_chain_with_an_operator_that_waits_for_times_inside_is_found(
-    forgotten: str, logic: type, monkeypatch: pytest.MonkeyPatch
+    forgotten: type, logic: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chains, "_NEVER", tuple(each for each in chains._NEVER if each != forgotten))
+    monkeypatch.setattr(chains, "_NEVER", tuple(each for each in chains._NEVER if each is not forgotten))
     with pytest.raises(AssertionError, match=r"Difference.output='out', time=0"):
         check_inside(logic)
 

@@ -21,7 +21,7 @@ from pointstamp.flow import outlet
 from pointstamp.flow import physical_stream as streams
 from pointstamp.flow.builder import PlanBuilder
 from pointstamp.flow.outlet import wiring
-from pointstamp.flow.physical_stream import Stream
+from pointstamp.flow.physical_stream import PhysicalStream
 from pointstamp.flow.plan import Node
 from pointstamp.operators.authority import Authority
 from pointstamp.operators.context import Context
@@ -44,7 +44,7 @@ from pointstamp.topology.summary import Advance, Summary, delay
 from pointstamp.worker import routes, worker
 from pointstamp.worker.events import ActivationEnded, CapabilityChanged
 from pointstamp.worker.instance import Instance
-from pointstamp.worker.ports import DataMessage, Message
+from pointstamp.worker.protocols import DataMessage, Message
 from pointstamp.worker.worker import Worker
 from support.worlds import (
     busy_flow,
@@ -380,20 +380,20 @@ def feedback_stays_in_its_round(patch: Patch) -> None:
     patch.setattr(routes, "_move_of", still)
 
 
-def without_exchange(stream: Stream) -> Stream:
+def without_exchange(stream: PhysicalStream) -> PhysicalStream:
     at = wiring(stream)
-    return Stream(at.builder, at.source, stream.schema, at.scope)
+    return PhysicalStream(at.builder, at.source, stream.schema, at.scope)
 
 
 def an_exchange_before_a_door_is_lost(patch: Patch) -> None:
-    def forgetful(*given: Any, **named: Any) -> Stream:  # noqa: ANN401
+    def forgetful(*given: Any, **named: Any) -> PhysicalStream:  # noqa: ANN401
         return without_exchange(outlet.add_door(*given, **named))
 
     patch.setattr(streams, "add_door", forgetful)
 
 
 def an_exchange_before_a_feedback_is_lost(patch: Patch) -> None:
-    def forgetful(variable: Node, stream: Stream, who: str) -> None:
+    def forgetful(variable: Node, stream: PhysicalStream, who: str) -> None:
         outlet.feed(variable, without_exchange(stream), who)
 
     patch.setattr(streams, "feed", forgetful)

@@ -30,7 +30,7 @@ from pointstamp.verify.plan_shape import walker_of
 from pointstamp.worker import tails
 from pointstamp.worker.events import FrontiersShown, MessagePulled, MessageSent, Notified, ProgressSent
 from pointstamp.worker.instance import Instance
-from pointstamp.worker.ports import Message
+from pointstamp.worker.protocols import Message
 from pointstamp.worker.routes import routes_of
 from pointstamp.worker.tails import HELD_EXCHANGES_MAX, OwnTails, Tail, tail_of
 from pointstamp.worker.worker import Worker

@@ -39,7 +39,7 @@ from pointstamp.simulate.seeds import FindingKind, Simulator
 from pointstamp.simulate.world import Ended, World
 from pointstamp.verify.trace import to_bytes
 from pointstamp.worker.events import MessagePulled, ProgressReceived
-from pointstamp.worker.ports import Chooser, Clock, Transport
+from pointstamp.worker.protocols import Chooser, Clock, Transport
 from support.worlds import SCHEMA, Steps, busy_flow, nested_flow, simulator_of
 
 # The same seed.

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import pointstamp as ps
-from pointstamp.sql_views.functions import SCALARS
+from pointstamp.sql_views.sql_functions import SCALARS
 from support.spark_answers import differences, load
 from support.spark_expressions import EXPRESSIONS
 from support.spark_grid import REJECTED, Asked, AskedSpark, answers_here

@@ -3,8 +3,8 @@
 import re
 
 from pointstamp.sql_views.desugaring import REWRITTEN_FUNCTIONS
-from pointstamp.sql_views.functions import AGGREGATES, SCALARS
 from pointstamp.sql_views.over_clause import WINDOW_FUNCTIONS
+from pointstamp.sql_views.sql_functions import AGGREGATES, SCALARS
 from support import sql_page
 
 PAGE = (sql_page.FOLDER / "index.md").read_text()

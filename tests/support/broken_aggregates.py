@@ -23,7 +23,7 @@ from pointstamp.incremental import (
 )
 from pointstamp.incremental.group_values import GroupValues, Places, firsts_of
 from pointstamp.incremental.requested_aggregates import FirstValue, TableAggregate, first_value_asked
-from pointstamp.incremental.rolling_aggregates import Rolling
+from pointstamp.incremental.rolling_aggregates import PhysicalRolling
 from pointstamp.incremental.top_k import First
 from pointstamp.incremental.window_operator import Placing, Ranked
 from pointstamp.operators.context import Context
@@ -42,7 +42,7 @@ class CopiesShareAPlace(Placing):
         return super().__call__(once)
 
 
-class RemembersTooFew(Rolling):
+class RemembersTooFew(PhysicalRolling):
     """Keeps one row less of each key than can still count."""
 
     def _can_count(self, ends: Places) -> npt.NDArray[np.bool_]:
@@ -129,7 +129,7 @@ BROKEN_AGGREGATES: dict[str, Break] = {
         outlet, "Afresh", RemembersTheEpoch
     ),
     "a row too few is remembered": lambda patch: patch.setattr(
-        rolling_aggregates, "Rolling", RemembersTooFew
+        rolling_aggregates, "PhysicalRolling", RemembersTooFew
     ),
     "copies share a place": lambda patch: patch.setattr(window_operator, "Placing", CopiesShareAPlace),
     "sums run on from one key to the next": lambda patch: patch.setattr(

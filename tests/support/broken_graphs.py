@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
-from pointstamp.graphs import graph as graph_module
+from pointstamp.graphs import edge_tables as graph_module
 from pointstamp.graphs import label_propagation
 from pointstamp.graphs.arrays import edges
 from pointstamp.graphs.arrays.numbering import NUMBER, GiveNumbers
-from pointstamp.graphs.arrays.slots import Slots, added_up, distinct
+from pointstamp.graphs.arrays.slot_arrays import Slots, added_up, distinct
 from pointstamp.graphs.gathering import CountedEdges, CountedVertices, WholeChange, WholeGraph
 from pointstamp.graphs.label_propagation import RoundLabels, most_votes
 from pointstamp.graphs.page_rank import Residuals

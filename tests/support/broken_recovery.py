@@ -31,7 +31,7 @@ from pointstamp.topology.domain import Time
 from pointstamp.topology.ports import Location, OperatorIndex
 from pointstamp.worker import snapshots
 from pointstamp.worker.instance import Instance
-from pointstamp.worker.ports import DataMessage
+from pointstamp.worker.protocols import DataMessage
 from pointstamp.worker.snapshots import Awaited, Held, InstanceSnapshot, Snapshots, WorkerSnapshot, _Target
 from support.recoverables import FLOWS, rows_of
 

@@ -17,7 +17,7 @@ from pointstamp.arrangement.groups import Grouped, groups_of
 from pointstamp.arrangement.loop_times import Rounds
 from pointstamp.arrangement.run import Run
 from pointstamp.flow.outlet import add_operator
-from pointstamp.flow.physical_stream import Stream
+from pointstamp.flow.physical_stream import PhysicalStream
 from pointstamp.incremental import distinct, joins, operations
 from pointstamp.incremental.aggregate_operators import OnSums, SumsPlan
 from pointstamp.incremental.distinct import OnRows
@@ -209,7 +209,7 @@ def _in_place_of(name: str, broken: object) -> Break:
 
 
 def _in_no_order(patch: pytest.MonkeyPatch) -> None:
-    def add(*given: Any, in_order: bool = False, **named: Any) -> list[Stream]:  # noqa: ANN401 - as it takes
+    def add(*given: Any, in_order: bool = False, **named: Any) -> list[PhysicalStream]:  # noqa: ANN401 - as it takes
         return add_operator(*given, **named)
 
     patch.setattr(operations, "add_operator", add)
@@ -218,7 +218,7 @@ def _in_no_order(patch: pytest.MonkeyPatch) -> None:
 def _start_goes_round(patch: pytest.MonkeyPatch) -> None:
     right = operations.subtract
 
-    def without(changes: Stream, part: Stream, name: str) -> Stream:
+    def without(changes: PhysicalStream, part: PhysicalStream, name: str) -> PhysicalStream:
         return changes if name == "without the start" else right(changes, part, name)
 
     patch.setattr(operations, "subtract", without)
@@ -227,7 +227,7 @@ def _start_goes_round(patch: pytest.MonkeyPatch) -> None:
 def _null_rows_stay(patch: pytest.MonkeyPatch) -> None:
     right = joins._alone
 
-    def alone(*given: Any) -> Stream:  # noqa: ANN401 - as the function takes it
+    def alone(*given: Any) -> PhysicalStream:  # noqa: ANN401 - as the function takes it
         made = right(*given)
         return add_operator("adds only", AddsOnly, {"in": made}, {"out": made.schema})[0]
 

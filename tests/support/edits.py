@@ -263,10 +263,7 @@ TABLES: dict[str, Case] = {
     "loop": Case(A, lambda w: given("loop", max_rounds=9), {
         "max_rounds": lambda w: given("loop", max_rounds=8),
     }),
-    "session_window": Case(_events, lambda w: given("k", at="at", gap=2, rows=ps.count()), {
-        **_SESSIONS,
-        "while_open": lambda w: given("k", at="at", gap=2, rows=ps.count(), while_open=True),
-    }),
+    "session_window": Case(_events, lambda w: given("k", at="at", gap=2, rows=ps.count()), _SESSIONS),
     "upserts": Case(A, lambda w: given("k"), {
         "keys": lambda w: given("at"),
         "deleted": lambda w: given("k", deleted="gone"),

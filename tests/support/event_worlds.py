@@ -88,7 +88,8 @@ def visits_flow() -> ps.Dataflow:
     flow.output("closed", rows.session_window("k", at="at", gap=5))
     added_up = {"rows": ps.count(), "total": ps.sum("n")}
     flow.output("visits", rows.session_window("k", at="at", gap=5, aggregates=added_up).named("visits"))
-    flow.output("open", rows.to_table().session_window("k", at="at", gap=5, while_open=True).named("open"))
+    sessions = rows.to_table().session_window("k", at="at", gap=5)
+    flow.output("open", sessions.retain_until("session_end").named("open"))
     return flow
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pointstamp.driver.local import LocalRun, workers_of
+from pointstamp.driver.local_run import LocalRun, workers_of
 from pointstamp.flow.plan import Plan
 from pointstamp.state.declared import stateful_of
 from pointstamp.state.pieces import Piece, merged, owned

@@ -19,7 +19,7 @@ import pointstamp as ps
 from pointstamp.connectors.memory import Rows as MemoryRows
 from pointstamp.connectors.sink import Epochs, Sink, Staged
 from pointstamp.connectors.source import Part, Position, Unit
-from pointstamp.driver.local import LocalTransport
+from pointstamp.driver.local_run import LocalTransport
 from pointstamp.errors import StorageError
 from pointstamp.flow.plan import Plan
 from pointstamp.journal.ledger import TICKS_GATHERED_MAX
@@ -36,7 +36,7 @@ from pointstamp.query.policy import RestartPolicy, SnapshotPolicy
 from pointstamp.storage.memory import MemoryStorage
 from pointstamp.storage.port import Content, Storage, joined
 from pointstamp.topology.domain import Time
-from pointstamp.worker.ports import Message
+from pointstamp.worker.protocols import Message
 from pointstamp.worker.snapshots import OnSnapshot, WorkerSnapshot, place_of
 from pointstamp.worker.worker import Worker
 from support.recoverables import Published, Rows, by_epoch

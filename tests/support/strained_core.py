@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import pointstamp as ps
 from pointstamp.compiled import CORE, is_compiled
-from pointstamp.driver.local import LocalRun
+from pointstamp.driver.local_run import LocalRun
 from pointstamp.errors import OperatorError, PointstampWarning
 from pointstamp.operators.notify import Request
 from pointstamp.order.frontier import MutableAntichain

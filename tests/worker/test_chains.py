@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
-from pointstamp.driver.local import LocalRun, workers_of
+from pointstamp.driver.local_run import LocalRun, workers_of
 from pointstamp.errors import OperatorError, SchemaError
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.topology.ports import Location, OperatorIndex

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
-from pointstamp.driver.local import LocalTransport
+from pointstamp.driver.local_run import LocalTransport
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.topology.domain import Time
-from pointstamp.worker.ports import Message
+from pointstamp.worker.protocols import Message
 from pointstamp.worker.worker import Worker
 
 WORKERS, EPOCHS = 2, 3

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import pointstamp as ps
-from pointstamp.driver.local import LocalRun
+from pointstamp.driver.local_run import LocalRun
 from pointstamp.errors import FlowError, OperatorError
 
 ROWS = pa.record_batch({"key": pa.array([1, 2], pa.int64())})

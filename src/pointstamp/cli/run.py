@@ -306,7 +306,7 @@ def _stream(
     from rich.console import Console
 
     from pointstamp.driver.feeder import feeder
-    from pointstamp.driver.local import LocalRun
+    from pointstamp.driver.local_run import LocalRun
     from pointstamp.driver.run_loop import Collector, count_rows, drive
     from pointstamp.driver.status import status_of
     from pointstamp.show.live import LiveDisplay, draws

@@ -19,7 +19,7 @@ from pointstamp.arrow.ddl import to_ddl
 from pointstamp.arrow.schema import as_schema
 from pointstamp.dataflow import Dataflow
 from pointstamp.dataflow.table import Table
-from pointstamp.driver.local import LocalRun
+from pointstamp.driver.local_run import LocalRun
 from pointstamp.errors import FlowError, SqlError
 from pointstamp.expressions.compiler import compile_expression
 from pointstamp.expressions.tree import col, lit

@@ -24,7 +24,7 @@ differ (``complete_sink`` adds the others where a query takes the sink).
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 import pyarrow as pa
@@ -256,9 +256,44 @@ def begin_output(publisher: Publisher) -> bool:
     return complete_publisher(publisher).begin() is not False
 
 
-def _own(given: object, name: str, default: Any) -> Any:  # noqa: ANN401 - a method of a user's class
-    """The optional method of an object that does not inherit the defaults."""
-    return getattr(given, name, default)
+# One protocol for each optional method, with the default that a sink, a writer or a publisher without it has.
+
+
+@runtime_checkable
+class _StagesEarly(Protocol):
+    def stage_early(self, output: str, epochs: Epochs, /) -> list[Staged]: ...
+
+
+@runtime_checkable
+class _ChecksOutputs(Protocol):
+    def check_outputs(self, before: Collection[str], /) -> bool | None: ...
+
+
+@runtime_checkable
+class _Prepares(Protocol):
+    def prepared(
+        self, number: int, epochs_through: int, staged: Sequence[Staged], /
+    ) -> AbstractContextManager[None]: ...
+
+
+@runtime_checkable
+class _Begins(Protocol):
+    def begin(self) -> bool | None: ...
+
+
+@runtime_checkable
+class _Compacts(Protocol):
+    def compactor(self) -> Compactor | None: ...
+
+
+@runtime_checkable
+class _StagesElsewhere(Protocol):
+    def staging_in(self, storage: Storage, /) -> Sink: ...
+
+
+@runtime_checkable
+class _ChecksPlace(Protocol):
+    def check_place(self) -> None: ...
 
 
 class _CompleteWriter(WriterBase):
@@ -271,8 +306,9 @@ class _CompleteWriter(WriterBase):
         return self._given.stage(output, epochs)
 
     def stage_early(self, output: str, epochs: Epochs) -> list[Staged]:
-        staged: list[Staged] = _own(self._given, "stage_early", self._given.stage)(output, epochs)
-        return staged
+        given = self._given
+        stage = given.stage_early if isinstance(given, _StagesEarly) else given.stage
+        return stage(output, epochs)
 
 
 class _CompletePublisher(PublisherBase):
@@ -291,19 +327,19 @@ class _CompletePublisher(PublisherBase):
         self._given.discard(generation, keep)
 
     def check_outputs(self, before: Collection[str]) -> bool | None:
-        checked: bool | None = _own(self._given, "check_outputs", super().check_outputs)(before)
-        return checked
+        if isinstance(self._given, _ChecksOutputs):
+            return self._given.check_outputs(before)
+        return super().check_outputs(before)
 
     def prepared(
         self, number: int, epochs_through: int, staged: Sequence[Staged]
     ) -> AbstractContextManager[None]:
-        context: AbstractContextManager[None]
-        context = _own(self._given, "prepared", super().prepared)(number, epochs_through, staged)
-        return context
+        if isinstance(self._given, _Prepares):
+            return self._given.prepared(number, epochs_through, staged)
+        return super().prepared(number, epochs_through, staged)
 
     def begin(self) -> bool | None:
-        begun: bool | None = _own(self._given, "begin", super().begin)()
-        return begun
+        return self._given.begin() if isinstance(self._given, _Begins) else super().begin()
 
 
 class _CompleteSink(SinkBase):
@@ -322,12 +358,12 @@ class _CompleteSink(SinkBase):
         return self.given.publisher()
 
     def compactor(self) -> Compactor | None:
-        compactor: Compactor | None = _own(self.given, "compactor", super().compactor)()
-        return compactor
+        return self.given.compactor() if isinstance(self.given, _Compacts) else super().compactor()
 
     def staging_in(self, storage: Storage) -> Sink:
-        own = _own(self.given, "staging_in", None)
-        return self if own is None else complete_sink(own(storage))
+        given = self.given
+        return complete_sink(given.staging_in(storage)) if isinstance(given, _StagesElsewhere) else self
 
     def check_place(self) -> None:
-        _own(self.given, "check_place", super().check_place)()
+        if isinstance(self.given, _ChecksPlace):
+            self.given.check_place()

@@ -33,7 +33,7 @@ What a source does not do: give rows an epoch, remember what was taken, or know 
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sized
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import msgspec
 import pyarrow as pa
@@ -223,6 +223,20 @@ class SourceBase(_SourcePort):
         return 0
 
 
+@runtime_checkable
+class _Watched(Protocol):
+    def watch(self, position: Position, *, available_now: bool = False) -> Watch: ...
+
+    def read(self, part: Part, schema: pa.Schema, /) -> Iterator[pa.RecordBatch]: ...
+
+    def after(self, position: Position, unit: Unit, /) -> Position: ...
+
+
+def is_source(given: object) -> TypeGuard[Source]:
+    """Whether something is a source, and not rows."""
+    return isinstance(given, _Watched) and not isinstance(given, type)
+
+
 def complete_source(source: Source) -> SourceBase:
     """Return the source with all optional methods; called where a query takes a source."""
     return source if isinstance(source, SourceBase) else _CompleteSource(source)
@@ -233,14 +247,60 @@ def complete_watch(watch: Watch) -> WatchBase:
     return watch if isinstance(watch, WatchBase) else _CompleteWatch(watch)
 
 
+# One protocol for each optional method, with the default that a watch or a source without it has.
+
+
+@runtime_checkable
+class _WaitsFor(Protocol):
+    def waits_for(self) -> str | None: ...
+
+
+@runtime_checkable
+class _Refreshes(Protocol):
+    def refresh(self) -> None: ...
+
+
+@runtime_checkable
+class _SaysIfRefreshing(Protocol):
+    @property
+    def is_refreshing(self) -> bool: ...
+
+
+@runtime_checkable
+class _Checks(Protocol):
+    def check(self) -> None: ...
+
+
+@runtime_checkable
+class _NamesUnits(Protocol):
+    def units_named(self, position: Position, names: Iterable[str], /) -> list[Unit] | None: ...
+
+
+@runtime_checkable
+class _Renews(Protocol):
+    def renewed(self, unit: Unit, /) -> Unit | None: ...
+
+
+@runtime_checkable
+class _SharesTicks(Protocol):
+    def share_of_tick(self, unit: Unit, /) -> float: ...
+
+
+@runtime_checkable
+class _HasLanes(Protocol):
+    def lanes(self, position: Position, /) -> Collection[int] | None: ...
+
+
+@runtime_checkable
+class _Skips(Protocol):
+    def skipped(self, part: Part, /) -> int: ...
+
+
 class _CompleteWatch(WatchBase):
     """A watch without some of the optional methods, which take their defaults."""
 
     def __init__(self, given: Watch) -> None:
         self._given = given
-
-    def _own(self, name: str, default: Any) -> Any:  # noqa: ANN401 - a method of a user's class
-        return getattr(self._given, name, default)
 
     def poll(self) -> list[Unit]:
         return self._given.poll()
@@ -256,15 +316,15 @@ class _CompleteWatch(WatchBase):
         self._given.close()
 
     def waits_for(self) -> str | None:
-        words: str | None = self._own("waits_for", super().waits_for)()
-        return words
+        return self._given.waits_for() if isinstance(self._given, _WaitsFor) else None
 
     def refresh(self) -> None:
-        self._own("refresh", super().refresh)()
+        if isinstance(self._given, _Refreshes):
+            self._given.refresh()
 
     @property
     def is_refreshing(self) -> bool:
-        return bool(self._own("is_refreshing", False))
+        return isinstance(self._given, _SaysIfRefreshing) and self._given.is_refreshing
 
 
 class _CompleteSource(SourceBase):
@@ -272,9 +332,6 @@ class _CompleteSource(SourceBase):
 
     def __init__(self, given: Source) -> None:
         self.given = given
-
-    def _own(self, name: str, default: Any) -> Any:  # noqa: ANN401 - a method of a user's class
-        return getattr(self.given, name, default)
 
     @property
     def units_per_tick(self) -> int | None:
@@ -293,35 +350,33 @@ class _CompleteSource(SourceBase):
         return self.given.describe()
 
     def check(self) -> None:
-        self._own("check", super().check)()
+        if isinstance(self.given, _Checks):
+            self.given.check()
 
     def identity(self) -> Mapping[str, str]:
-        own = self._own("identity", None)
-        found: Mapping[str, str] = {"kind": type(self.given).__qualname__} if own is None else own()
-        return found
+        given = self.given
+        return given.identity() if isinstance(given, Identified) else {"kind": type(given).__qualname__}
 
     @property
     def moved_from(self) -> str | None:
-        place = self._own("moved_from", None)
+        place = self.given.moved_from if isinstance(self.given, Moved) else None
         return None if place is None else str(place)
 
     def units_named(self, position: Position, names: Iterable[str]) -> list[Unit] | None:
-        units: list[Unit] | None = self._own("units_named", super().units_named)(position, names)
-        return units
+        given = self.given
+        return given.units_named(position, names) if isinstance(given, _NamesUnits) else None
 
     def renewed(self, unit: Unit) -> Unit | None:
-        now: Unit | None = self._own("renewed", super().renewed)(unit)
-        return now
+        return self.given.renewed(unit) if isinstance(self.given, _Renews) else unit
 
     def share_of_tick(self, unit: Unit) -> float:
-        return float(self._own("share_of_tick", super().share_of_tick)(unit))
+        return self.given.share_of_tick(unit) if isinstance(self.given, _SharesTicks) else 0.0
 
     def lanes(self, position: Position) -> Collection[int] | None:
-        lanes: Collection[int] | None = self._own("lanes", super().lanes)(position)
-        return lanes
+        return self.given.lanes(position) if isinstance(self.given, _HasLanes) else None
 
     def skipped(self, part: Part) -> int:
-        return int(self._own("skipped", super().skipped)(part))
+        return self.given.skipped(part) if isinstance(self.given, _Skips) else 0
 
 
 # Check the byte limit of a tick.

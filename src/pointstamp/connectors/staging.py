@@ -12,7 +12,7 @@ columns given (``schemas``), never cut: a value that a type cannot hold is an er
 import hashlib
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
@@ -24,7 +24,7 @@ from pointstamp.arrow.arrays import integers
 from pointstamp.connectors.files import partitions as hive
 from pointstamp.connectors.sink import Epochs, Staged, WriterBase
 from pointstamp.errors import SchemaError
-from pointstamp.storage.port import Storage
+from pointstamp.storage.port import SizesAtOnce, Storage
 
 EPOCH_COLUMN: Final = pa.field("epoch", pa.int64())
 _THREADS_BYTES: Final = 1024 * 1024
@@ -173,8 +173,7 @@ def missing(storage: Storage, files: Iterable[Staged]) -> Iterator[str]:
 
 def _sizes(storage: Storage, names: Sequence[str]) -> Iterable[int | None]:
     """The sizes of objects; a far storage is asked for all at once."""
-    at_once: Callable[[Sequence[str]], list[int | None]] | None = getattr(storage, "sizes", None)
-    return map(storage.size, names) if at_once is None else at_once(names)
+    return storage.sizes(names) if isinstance(storage, SizesAtOnce) else map(storage.size, names)
 
 
 def file_schema(output: str, schema: pa.Schema) -> pa.Schema:

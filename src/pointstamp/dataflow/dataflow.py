@@ -11,6 +11,7 @@ flow.run([first_batch, second_batch])["counts"][1]    # the counts after epoch 1
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, overload
 
 import pyarrow as pa
@@ -18,10 +19,10 @@ import pyarrow as pa
 from pointstamp.arrow.epoch_column import LatePolicy
 from pointstamp.arrow.schema import ExtraColumns, as_schema
 from pointstamp.dataflow.record import FlowRecord, operator_of
-from pointstamp.dataflow.stream import Stream
+from pointstamp.dataflow.stream import Stream, check_column_names, key_columns
 from pointstamp.dataflow.table import Table
 from pointstamp.driver.feeder import EpochColumns, FlowControl, OnResult, feeder
-from pointstamp.driver.local import LocalRun
+from pointstamp.driver.local_run import LocalRun
 from pointstamp.driver.processes import ProcessRun
 from pointstamp.driver.results import Results
 from pointstamp.driver.run_loop import Collector, count_rows, drive, given_inputs
@@ -327,11 +328,16 @@ class Dataflow:
             [{'id': 1, 'name': 'Bea'}]
 
         """
+        who = f"table '{name}'"
+        key_columns(who, key)
+        check_column_names(
+            who, order=order, deleted=deleted, weight=weight, operation=operation, empty=empty, value=value
+        )
         columns = as_schema(schema) if format is None else _event_columns(as_schema(schema), value, order)
         rows = self.stream_input(name, columns, extra_columns=extra_columns)
         if lateness is not None:
             if order is None or key is None:
-                raise FlowError(f"table '{name}': lateness= needs order=. Name the column with order=.")
+                raise FlowError(f"{who}: lateness= needs order=. Name the column with order=.")
             rows = rows.with_watermark(order, lateness, late=late).named(f"{name}: event time")
         return rows.to_table(
             key=key,
@@ -496,16 +502,9 @@ class Dataflow:
         """
         data = given_inputs(self.plan, self.run, inputs, streams)
         if on is not None:
-            local = {
-                "processes": processes,
-                "control": control,
-                "progress": progress or None,
-                "on_epoch": on_epoch,
-            }
-            if wrong := [name for name, value in local.items() if value is not None]:
-                raise FlowError(
-                    f"flow '{self.name}': {wrong[0]}= cannot be combined with on=. Remove one of them."
-                )
+            self._check_not_local(
+                processes=processes, control=control, progress=progress or None, on_epoch=on_epoch
+            )
             return self._run_on(
                 on,
                 data,
@@ -543,31 +542,44 @@ class Dataflow:
         self,
         inputs: Any = None,  # noqa: ANN401 - a mapping, or anything that holds rows
         *,
-        workers: int = 1,
+        on: "SparkSession | None" = None,
+        workers: int | None = None,
         processes: int | None = None,
         epoch: EpochColumns = None,
         control: FlowControl | None = None,
         progress: bool = False,
         verify: bool = False,
+        folder: Place | None = None,
+        options: QueryOptions | None = None,
         **streams: Any,  # noqa: ANN401 - anything that holds rows
     ) -> Iterator[tuple[Any, dict[str, pa.Table]]]:
-        """Run the flow on this machine and yield each epoch with its tables as soon as it is complete.
+        """Run the flow and yield each epoch with its tables as soon as it is complete.
 
-        Inputs may be infinite: they are read as the results are consumed.
+        Inputs may be infinite: they are read as the results are consumed. The run ends with its inputs, or
+        when the loop over it ends, also by ``break``.
 
         Args:
-            inputs: The inputs, as in ``run``; also iterators.
-            workers (int, default 1): The number of workers in this process.
-            processes (int, default None): The number of worker processes, instead of ``workers``.
+            inputs: The inputs, as in ``run``; also iterators. On Spark also streaming DataFrames and sources
+                such as ``ps.io.files``, as in ``start``.
+            on (SparkSession, default None): The Spark session to run on. Without it the flow runs on this
+                machine.
+            workers (int, default None): The number of workers. Default: 1 on this machine; on Spark, the
+                slots of the session.
+            processes (int, default None): On this machine, the number of worker processes, instead of
+                ``workers``.
             epoch (str | Mapping[str, str], default None): The column that has the epoch of each row.
-            control (FlowControl, default None): The limits of data in flight.
-            progress (bool, default False): Show the progress of the run.
+            control (FlowControl, default None): On this machine, the limits of data in flight.
+            progress (bool, default False): On this machine, show the progress of the run.
             verify (bool, default False): Verify every step of the workers before an epoch is yielded; a wrong
-                step raises an error.
+                step raises an error. On Spark this needs an input that is not a bounded DataFrame.
+            folder (str | Path, default None): On Spark, a folder that this process and the workers reach, for
+                the files between them. They are removed at the end. Default: a temporary folder.
+            options (QueryOptions, default None): On Spark, the options of the query.
             **streams: Inputs as keywords, if their names are not options.
 
         Yields:
-            An epoch, and the tables of all outputs for it by name.
+            An epoch, and the tables of all outputs for it by name. On Spark, columns have Spark's types, and
+            epochs without rows in any output are left out.
 
         Examples:
             >>> flow = ps.Dataflow("words")
@@ -579,7 +591,64 @@ class Dataflow:
 
         """
         data = given_inputs(self.plan, self.stream, inputs, streams)
+        if on is not None:
+            self._check_not_local(processes=processes, control=control, progress=progress or None)
+            return self._stream_on(on, data, workers, epoch, verify, folder, options or QueryOptions())
+        if folder is not None or options is not None:
+            raise FlowError(
+                f"flow '{self.name}': {'folder' if folder is not None else 'options'}= is for streams on "
+                "Spark, and on= is missing. Remove it, or give on= a SparkSession."
+            )
         return self._stream_epochs(data, workers, processes, epoch, control, progress, verify)
+
+    def _stream_on(
+        self,
+        spark: "SparkSession",
+        data: dict[str, Any],
+        workers: int | None,
+        epoch: EpochColumns,
+        verify: bool,
+        folder: Place | None,
+        options: QueryOptions,
+    ) -> Iterator[tuple[Any, dict[str, pa.Table]]]:
+        from pointstamp.spark import epoch_stream  # pyspark is loaded by those who use it
+
+        self.plan.check_outputs()
+        place = None if folder is None else absolute_place(folder)
+        if epoch_stream.is_bounded(data) and not self._not_given(data):
+            return epoch_stream.epochs_of_run(
+                self.plan,
+                spark,
+                lambda output: self._run_on(
+                    spark,
+                    data,
+                    workers=workers,
+                    epoch=epoch,
+                    output=output,
+                    checkpoint=None,
+                    verify=verify,
+                    options=options,
+                ),
+                place,
+            )
+        options = replace(options, epoch=options.epoch if epoch is None else epoch)
+        options = replace(options, verify=options.verify or verify)
+        return epoch_stream.epochs_of_query(
+            self.plan,
+            spark,
+            lambda checkpoint, sink: self.start(
+                data, on=spark, checkpoint=checkpoint, output=sink, workers=workers, options=options
+            ),
+            place,
+        )
+
+    def _check_not_local(self, **options: object) -> None:
+        """Reject options of runs on this machine, which were given with a SparkSession."""
+        if wrong := [name for name, value in options.items() if value is not None]:
+            raise FlowError(
+                f"flow '{self.name}': {wrong[0]}= was given with on=, but it is for runs without Spark. "
+                "Remove one of them."
+            )
 
     def _stream_epochs(
         self,

@@ -6,7 +6,7 @@ what it was lowered to.
 """
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -95,6 +95,8 @@ class FlowRecord:
         self._last: tuple[LogicalOperator, list[Physical], Mark] | None = None
         """The operator that was written last, what it reads, and the plan before it."""
         self.written: list[LogicalOperator] = []
+        self.replaced: set[LogicalOperator] = set()
+        """Operators in whose place others were written; they run only if something reads them."""
         self.given: list[Output] = []
         """Outputs of plans that were given as logical operators."""
         self.clock: tuple[Recorded, ...] = ()
@@ -178,11 +180,14 @@ class FlowRecord:
         if written.root is not EPOCHS:
             return written  # no query runs it, so there is no state to be found again
         stand_ins = structured(self.written)
-        roots = [*roots_of(stand_ins.values()), *self.given]
         as_it_is = any(isinstance(each, Probed | Lowered) for each in self.written)
+        needless = set() if as_it_is else {stand_ins[each] for each in self.replaced}
+        unread = roots_of(stand_ins.values())
+        roots = [*(each for each in unread if each not in needless), *self.given]
         rules = [] if as_it_is or not (self.is_optimized and is_switched_on()) else RULES
         made = optimize(roots, rules)
-        if all(new is old for new, old in zip(made.roots, roots, strict=True)):
+        is_all = needless.isdisjoint(unread)
+        if is_all and all(new is old for new, old in zip(made.roots, roots, strict=True)):
             scopes = {each.loop: each for each in self.written if isinstance(each, Feedback)}
             owners = [scopes.get(each, each) for each in self.builder.owners]
             parts_of = [stand_ins.get(each, each) for each in owners]
@@ -229,6 +234,6 @@ def sides(keys: Any) -> tuple[tuple[str, str], ...]:  # noqa: ANN401 - as joins 
     if isinstance(keys, str):
         return ((keys, keys),)
     pairs: Sequence[tuple[str, str]] = (
-        list(keys.items()) if hasattr(keys, "items") else [(each, each) for each in keys]
+        list(keys.items()) if isinstance(keys, Mapping) else [(each, each) for each in keys]
     )
     return tuple(pairs)

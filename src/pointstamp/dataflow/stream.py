@@ -18,7 +18,7 @@ from pointstamp.dataflow.grouped import RowGroups
 from pointstamp.dataflow.loops import Loop
 from pointstamp.dataflow.other_words import no_such_verb
 from pointstamp.dataflow.record import FlowRecord, Recorded, physical_of, sides
-from pointstamp.dataflow.windows import ColumnValue, Window, by_window, given_columns
+from pointstamp.dataflow.window_columns import ColumnValue, Window, by_window, given_columns
 from pointstamp.errors import FlowError
 from pointstamp.expressions.select_columns import chosen, expressions, others, renamed
 from pointstamp.expressions.time_windows import Span
@@ -256,7 +256,10 @@ class Stream(Recorded):
 
         """
         who = f"to_table of {self}"
-        keys = (key,) if isinstance(key, str) else tuple(key or ())
+        keys = key_columns(who, key)
+        check_column_names(
+            who, order=order, deleted=deleted, weight=weight, operation=operation, empty=empty, value=value
+        )
         if format is not None:
             if format != "debezium":
                 raise FlowError(f"{who}: format must be 'debezium', got {format!r}. Use that.")
@@ -286,7 +289,7 @@ class Stream(Recorded):
                     order=order,
                     deleted=deleted,
                     is_event_time=by_time,
-                    name="upserts",
+                    name=_input_of(self._operator) or "upserts",
                 )
             )
         _check_alone(who, "no key", order, deleted)
@@ -771,7 +774,7 @@ class Stream(Recorded):
             lambda: streams.Watermark(self._operator, at, lateness, late, late_output, idle, name="watermark")
         )
 
-    def emit_on_close(self, when: str | Expression = "window_end") -> "Stream":
+    def emit_on_close(self, when: str | Expression | None = None) -> "Stream":
         """Emit each row once, when the watermark has passed its time.
 
         All rows that wait for the same time are emitted in one epoch: the first after which the watermark is
@@ -780,7 +783,8 @@ class Stream(Recorded):
         dropped.
 
         Args:
-            when (str | Expression, default "window_end"): A column or an expression: the time to wait for.
+            when (str | Expression, default None): A column or an expression: the time to wait for. Default: the
+                column ``window_end``, or ``session_end`` if there is no such column.
 
         Examples:
             >>> flow = ps.Dataflow("closed windows")
@@ -791,7 +795,7 @@ class Stream(Recorded):
 
         """
         clock = self._record.clock
-        time = col(when) if isinstance(when, str) else when
+        time = timed(closing_time(self.schema) if when is None else when)
         return self._stream(
             lambda: streams.DelayUntil(
                 self._operator, time, tuple(each._operator for each in clock), name="emit on close"
@@ -837,11 +841,7 @@ class Stream(Recorded):
         said = session_options(
             f"session_window of {self}", start=start, end=end, aggregates=aggregates, named=named
         )
-        rows = self.to_table().named("sessions: rows")
-        closed = rows._closed_sessions(*keys, at=at, gap=gap, start=said.start, end=said.end)
-        if not said.aggregates:
-            return closed
-        return closed.group_by(*keys, said.start, said.end).agg(said.aggregates).named("sessions: aggregates")
+        return self.to_table().named("sessions: rows")._closed_sessions(keys, at, gap, said)
 
     def join_interval(
         self,
@@ -976,6 +976,43 @@ class Stream(Recorded):
 
     def __str__(self) -> str:
         return str(self._physical)
+
+
+def timed(when: str | Expression) -> Expression:
+    """Return the time that rows say, by a column or an expression."""
+    return col(when) if isinstance(when, str) else when
+
+
+def closing_time(schema: pa.Schema) -> str:
+    """Return the column that says when a row is closed: the end of its window, or of its session."""
+    has_session = "session_end" in schema.names and "window_end" not in schema.names
+    return "session_end" if has_session else "window_end"
+
+
+def key_columns(who: str, key: object) -> tuple[str, ...]:
+    """Return the columns of a key; FlowError for what does not name columns."""
+    if key is None or isinstance(key, str):
+        return () if key is None else (key,)
+    if isinstance(key, type) or not isinstance(key, Iterable):
+        raise FlowError(f"{who}: key= must be a column or a list of columns, got {key!r}. Give their names.")
+    keys = tuple(key)
+    for each in keys:
+        check_column_names(who, key=each)
+    return keys
+
+
+def check_column_names(who: str, **options: object) -> None:
+    """Reject options that must be the name of a column and are not."""
+    for option, value in options.items():
+        if value is not None and not isinstance(value, str):
+            raise FlowError(f"{who}: {option}= must be the name of a column, got {value!r}. Give a string.")
+
+
+def _input_of(operator: LogicalOperator) -> str | None:
+    """The input whose rows these are, as they came; None if something was made of them."""
+    while isinstance(operator, streams.Watermark):
+        operator = operator.input
+    return operator.input if isinstance(operator, streams.Input) else None
 
 
 def _check_alone(who: str, beside: str, *others: object) -> None:

@@ -7,6 +7,7 @@ for its inputs, added up to that epoch.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -16,14 +17,14 @@ from pointstamp.dataflow.grouped import RowGroups
 from pointstamp.dataflow.loops import Loop, TableLoop
 from pointstamp.dataflow.other_words import no_such_verb
 from pointstamp.dataflow.record import FlowRecord, Recorded, physical_of, sides
-from pointstamp.dataflow.stream import Stream, listed
-from pointstamp.dataflow.windows import ColumnValue, Window, by_window, given_columns
+from pointstamp.dataflow.stream import Stream, closing_time, listed, timed
+from pointstamp.dataflow.window_columns import ColumnValue, Window, by_window, given_columns
 from pointstamp.errors import FlowError
 from pointstamp.expressions.select_columns import chosen, expressions, others, renamed
 from pointstamp.expressions.time_windows import Span
-from pointstamp.expressions.tree import Expression, col
+from pointstamp.expressions.tree import Column, Expression, col
 from pointstamp.flow.plan import How
-from pointstamp.flow.reduction import checked_aggregates, session_options
+from pointstamp.flow.reduction import SessionOptions, checked_aggregates, session_options
 from pointstamp.flow.watermarks import one_clock as physical_clock
 from pointstamp.incremental.asof_join import Direction, Tolerance, one_pair
 from pointstamp.incremental.hash_join import check_no_key, joining
@@ -54,6 +55,9 @@ class Table(Recorded):
         [{'city': 'Rome', 'total': 7}]
 
     """
+
+    _sessions: "_Sessions | None" = None
+    """Of a table of sessions: how to write it if they are freed when event time has passed them."""
 
     def __init__(self, changes: Stream) -> None:
         """Make a table of a stream of changes, rows with their weight as the last column ``diff``."""
@@ -605,7 +609,6 @@ class Table(Recorded):
         gap: Span,
         start: str | Aggregation = "session_start",
         end: str | Aggregation = "session_end",
-        while_open: bool = False,
         aggregates: Mapping[str, Aggregation] | Aggregation | None = None,
         **named: Aggregation,
     ) -> "Table":
@@ -615,14 +618,15 @@ class Table(Recorded):
         its last row; as in Spark, a row exactly at the end belongs to it. Sessions merge and split as rows
         are inserted and deleted. A row whose ``at`` is null is in no session and is dropped.
 
+        With ``retain_until("session_end")`` sessions leave the table, and are freed, when the watermark has
+        passed their end. With ``emit_on_close("session_end")`` each is then emitted once.
+
         Args:
             *keys: The key columns.
             at: A column of timestamps, dates or integers.
             gap: The maximum distance between rows of a session: ``"5 minutes"``, a timedelta, or a number.
             start (str, default "session_start"): Name of the column for the start.
             end (str, default "session_end"): Name of the column for the end.
-            while_open (bool, default False): Delete a session from the table, and free it, when the watermark
-                has passed its end, as with ``retain_until``.
             aggregates: Aggregates by the names of their columns.
             **named: The same as keywords.
 
@@ -638,24 +642,27 @@ class Table(Recorded):
         said = session_options(
             f"session_window of {self}", start=start, end=end, aggregates=aggregates, named=named
         )
-        emits: Literal["always", "while open"] = "while open" if while_open else "always"
-        rows = self._table(
-            lambda: streams.SessionWindow(
-                self._operator,
-                keys,
-                at,
-                gap,
-                said.start,
-                said.end,
-                emits,
-                self._clock(),
-                name="sessions",
-            ),
-            *self._record.clock,
+
+        def table(emits: Literal["always", "while open"], name: str | None) -> Table:
+            own = (name or "sessions") if not said.aggregates else "sessions"
+            rows = self._table(
+                lambda: streams.SessionWindow(
+                    self._operator, keys, at, gap, said.start, said.end, emits, self._clock(), name=own
+                ),
+                *self._record.clock,
+            )
+            if not said.aggregates:
+                return rows
+            made = rows.group_by(*keys, said.start, said.end).agg(said.aggregates)
+            return made.named(name or "sessions: aggregates")
+
+        made = table("always", None)
+        made._sessions = _Sessions(
+            said.end,
+            lambda name: table("while open", name),
+            lambda: self._closed_sessions(keys, at, gap, said),
         )
-        if not said.aggregates:
-            return rows
-        return rows.group_by(*keys, said.start, said.end).agg(said.aggregates).named("sessions: aggregates")
+        return made
 
     # Event time.
 
@@ -676,21 +683,32 @@ class Table(Recorded):
             [{'at': 9}, {'at': 10}]
 
         """
+        if (sessions := self._sessions_until(when)) is not None:
+            return sessions.retained(self._operator.name)
         return self._table(
             lambda: streams.TemporalFilter(self._operator, timed(when), self._clock(), name="retain until"),
             *self._record.clock,
         )
 
-    def _closed_sessions(
-        self, *keys: str, at: str, gap: Span, start: str = "session_start", end: str = "session_end"
-    ) -> Stream:
-        """Each row once, with its session, when event time has passed its end."""
-        return self._stream(
+    def _closed_sessions(self, keys: tuple[str, ...], at: str, gap: Span, said: SessionOptions) -> Stream:
+        """Each row once, with its session, or each session once, when event time has passed its end."""
+        closed = self._stream(
             lambda: streams.SessionWindow(
-                self._operator, keys, at, gap, start, end, "once", self._clock(), name="sessions"
+                self._operator, keys, at, gap, said.start, said.end, "once", self._clock(), name="sessions"
             ),
             *self._record.clock,
         )
+        if not said.aggregates:
+            return closed
+        return closed.group_by(*keys, said.start, said.end).agg(said.aggregates).named("sessions: aggregates")
+
+    def _sessions_until(self, when: str | Expression) -> "_Sessions | None":
+        """The sessions that this table has, if this is the column of their ends; others take their place."""
+        end = when.column if isinstance(when, Column) else when
+        if self._sessions is None or end != self._sessions.end:
+            return None
+        self._record.replaced.add(self._operator)
+        return self._sessions
 
     def join_interval(
         self,
@@ -733,14 +751,16 @@ class Table(Recorded):
             other,
         )
 
-    def emit_on_close(self, when: str | Expression = "window_end") -> Stream:
+    def emit_on_close(self, when: str | Expression | None = None) -> Stream:
         """Emit each row once, as it is when the watermark has passed its time; later changes are ignored.
 
         A row is emitted in the first epoch after which the watermark is at or after its time. The operators
-        upstream must free such rows, with ``retain_until``; otherwise their state grows without bound.
+        upstream must free such rows, with ``retain_until``; otherwise their state grows without bound. Directly
+        after ``session_window`` sessions are freed without it.
 
         Args:
-            when (str | Expression, default "window_end"): A column or an expression: the time to wait for.
+            when (str | Expression, default None): A column or an expression: the time to wait for. Default: the
+                column ``window_end``, or ``session_end`` if there is no such column.
 
         Examples:
             >>> flow = ps.Dataflow("closed windows")
@@ -751,8 +771,11 @@ class Table(Recorded):
             [{'epoch': 1, 'window_start': 0, 'window_end': 5, 'count': 2}]
 
         """
+        closing = closing_time(self.schema) if when is None else when
+        if (sessions := self._sessions_until(closing)) is not None:
+            return sessions.closed()
         return self._stream(
-            lambda: streams.EmitOnClose(self._operator, timed(when), self._clock(), name="emit on close"),
+            lambda: streams.EmitOnClose(self._operator, timed(closing), self._clock(), name="emit on close"),
             *self._record.clock,
         )
 
@@ -967,9 +990,13 @@ def one_clock(tables: Sequence[Table]) -> Iterator[None]:
             each.clock = clock
 
 
-def timed(when: str | Expression) -> Expression:
-    """Return the time that rows say, by a column or an expression."""
-    return col(when) if isinstance(when, str) else when
+@dataclass(frozen=True, slots=True)
+class _Sessions:
+    """Sessions that were written to stay, and how else they can be written."""
+
+    end: str
+    retained: Callable[[str], Table]
+    closed: Callable[[], Stream]
 
 
 # Mutual recursion: several tables, each of which is made of all of them, until nothing changes.

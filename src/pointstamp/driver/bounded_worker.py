@@ -48,7 +48,7 @@ from pointstamp.operators.stateless import Collect
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.topology.domain import Time
 from pointstamp.topology.ports import Location, Target
-from pointstamp.worker.ports import EventLog
+from pointstamp.worker.protocols import EventLog
 from pointstamp.worker.worker import Worker
 
 WHOLE_FLOW: Final = -1

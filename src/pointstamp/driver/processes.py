@@ -64,7 +64,7 @@ from pointstamp.topology.graph import OperatorGraph
 from pointstamp.topology.ports import Location, Port, Target
 from pointstamp.worker.input import InputHandle
 from pointstamp.worker.instance import Instance
-from pointstamp.worker.ports import RunJudge
+from pointstamp.worker.protocols import RunJudge
 from pointstamp.worker.routes import key_of, routes_of
 
 # How long a step waits for news before it asks whether there is anything left to do.

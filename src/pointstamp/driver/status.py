@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from pointstamp.driver.local import LocalRun, workers_of
+from pointstamp.driver.local_run import LocalRun, workers_of
 from pointstamp.errors import FlowError
 from pointstamp.flow.plan import Node, NodeKind, Plan
 from pointstamp.order.multiset import SignedMultiset

@@ -1,27 +1,36 @@
 """Operators of a user's own in a plan: an object with methods, copied for each worker."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from pointstamp.arrow.schema import as_schema
 from pointstamp.errors import FlowError
 from pointstamp.flow.outlet import add_operator
-from pointstamp.flow.physical_stream import Stream
-from pointstamp.operators.context import Context
+from pointstamp.flow.physical_stream import PhysicalStream
+from pointstamp.operators.interface import (
+    DeclaresSummaries,
+    IsNotified,
+    OperatorLike,
+    Receives,
+    SaysWhatItSends,
+    Starts,
+    TakesTimes,
+    WatchesFrontiers,
+)
 from pointstamp.operators.spec import OperatorSpec, Prototype
 from pointstamp.state.declared import declares_state
 from pointstamp.topology.summary import Summary, identity
 
 # Protocols of custom operators, for type checkers.
 #
-# An operator has at least one of four methods, and may have all of them; each is a small protocol. Where it
+# An operator has at least one of four methods, and may have all of them (``operators.interface``). Where it
 # says itself what it sends, in an attribute ``outputs``, the type of that attribute decides what
 # ``ps.operator`` gives: one stream for one schema, a tuple of streams for a mapping from names to schemas.
 #
-# Parameters are handed over by place, so they may have any names. What a type checker cannot see is a method
-# that is misspelt beside one that is not; ``ps.operator`` itself refuses an object without any.
+# What a type checker cannot see is a method that is misspelt beside one that is not; ``ps.operator`` itself
+# refuses an object without any.
 
 Declared = TypeVar("Declared", covariant=True)
 D = TypeVar("D")
@@ -31,38 +40,6 @@ OneSchema: TypeAlias = str | pa.Schema
 
 NamedSchemas: TypeAlias = Mapping[str, OneSchema]
 """The schemas of several outputs, by name."""
-
-
-class Receives(Protocol):
-    """An operator that receives batches."""
-
-    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch, /) -> None:  # noqa: A002
-        """A batch has arrived at the named input, at ``context.time``."""
-        ...
-
-
-class IsNotified(Protocol):
-    """An operator that is notified when times are complete."""
-
-    def on_notify(self, context: Context, /) -> None:
-        """The time that was asked for, ``context.time``, is complete."""
-        ...
-
-
-class WatchesFrontiers(Protocol):
-    """An operator that is called whenever a frontier of its inputs has changed."""
-
-    def on_frontier(self, context: Context, /) -> None:
-        """The frontier of some input has moved."""
-        ...
-
-
-class Starts(Protocol):
-    """An operator that is called before the first batch, for example to retain capabilities."""
-
-    def on_start(self, context: Context, /) -> None:
-        """The run begins, at the least time of all."""
-        ...
 
 
 class DeclaresOutputs(Protocol[Declared]):
@@ -90,9 +67,6 @@ class DeclaresAndStarts(Starts, DeclaresOutputs[Declared], Protocol[Declared]):
     """``Starts`` with ``outputs``."""
 
 
-OperatorLike: TypeAlias = Receives | IsNotified | WatchesFrontiers | Starts
-"""An operator: an object with at least one of the four methods."""
-
 DeclaredOperator: TypeAlias = (
     DeclaresAndReceives[D] | DeclaresAndIsNotified[D] | DeclaresAndWatches[D] | DeclaresAndStarts[D]
 )
@@ -102,19 +76,21 @@ DeclaredOperator: TypeAlias = (
 def add_custom(
     name: str,
     logic: OperatorLike,
-    inputs: Mapping[str, Stream],
+    inputs: Mapping[str, PhysicalStream],
     outputs: OneSchema | NamedSchemas | None,
     summaries: Mapping[tuple[str, str], Sequence[Summary]] | None,
-) -> list[Stream]:
+) -> list[PhysicalStream]:
     """Add an operator of a user's own; return its outputs.
 
     ``outputs`` and ``summaries`` may also be attributes of the object.
     """
-    declared = outputs if outputs is not None else getattr(logic, "outputs", {})
+    own = logic.outputs if isinstance(logic, SaysWhatItSends) else {}
+    declared = own if outputs is None else outputs
     named = dict(declared) if isinstance(declared, Mapping) else {"out": declared}
     schemas = {output: as_schema(schema) for output, schema in named.items()}
-    _check_methods(name, logic, schemas)
-    given = summaries if summaries is not None else getattr(logic, "summaries", None)
+    _check_methods(name, logic)
+    own_summaries = logic.summaries if isinstance(logic, DeclaresSummaries) else None
+    given = own_summaries if summaries is None else summaries
     rounds = len(next(iter(inputs.values())).loops)
     return add_operator(
         name,
@@ -127,19 +103,18 @@ def add_custom(
     )
 
 
-def _check_methods(name: str, logic: Any, schemas: Mapping[str, pa.Schema]) -> None:  # noqa: ANN401
-    methods = ("on_start", "on_receive", "on_notify", "on_frontier")
-    if not any(callable(getattr(logic, method, None)) for method in methods):
+def _check_methods(name: str, logic: object) -> None:
+    if not isinstance(logic, Starts | Receives | IsNotified | WatchesFrontiers):
         raise FlowError(
-            f"operator '{name}' is a {type(logic).__name__} without any of the methods "
-            f"{', '.join(methods)}. Define one of them."
+            f"operator '{name}' is a {type(logic).__name__} without any of the methods on_start, on_receive, "
+            "on_notify, on_frontier. Define one of them."
         )
 
 
-def _takes_times_in_order(name: str, logic: Any) -> bool:  # noqa: ANN401
-    said = getattr(logic, "takes_times_in_order", None)
-    if said is None:
-        return callable(getattr(logic, "on_notify", None)) and declares_state(logic)
+def _takes_times_in_order(name: str, logic: object) -> bool:
+    if not isinstance(logic, TakesTimes):
+        return isinstance(logic, IsNotified) and declares_state(logic)
+    said: object = logic.takes_times_in_order
     if not isinstance(said, bool):
         raise FlowError(
             f"operator '{name}' has takes_times_in_order = {said!r}, but it must be True or False. Set it to "

@@ -63,14 +63,14 @@ from pointstamp.operators.stateless import (
     Collect,
     Concat,
     Condition,
-    Explode,
-    Filter,
     FlatMapRows,
-    Inspect,
     InWindows,
-    MapBatches,
-    MapRows,
-    Project,
+    PhysicalExplode,
+    PhysicalFilter,
+    PhysicalInspect,
+    PhysicalMapBatches,
+    PhysicalMapRows,
+    PhysicalProject,
     Row,
     checked_condition,
     exploding,
@@ -83,12 +83,12 @@ from pointstamp.topology.ports import SourcePort
 from pointstamp.topology.summary import Summary, delay, enter, feedback, leave
 
 
-class Stream(Outlet):
+class PhysicalStream(Outlet):
     """A stream of Arrow batches with times; made by a flow and by operations on other streams."""
 
     # How the batches are shared among the workers.
 
-    def exchange(self, *keys: str, by: ShardFunction | None = None) -> "Stream":
+    def exchange(self, *keys: str, by: ShardFunction | None = None) -> "PhysicalStream":
         """Bring each row to the worker that owns its key, where the next operation sees all of that key."""
         for key in keys:
             if not isinstance(key, str):
@@ -112,17 +112,17 @@ class Stream(Outlet):
             )
         return self._shared(ExchangeBy(keys))
 
-    def broadcast(self) -> "Stream":
+    def broadcast(self) -> "PhysicalStream":
         """Let every worker see every batch."""
         return self._shared(EVERYWHERE)
 
     # Columns by expressions.
 
-    def select(self, *columns: str | Expression, name: str = "select", **named: Value) -> "Stream":
+    def select(self, *columns: str | Expression, name: str = "select", **named: Value) -> "PhysicalStream":
         """Other columns, by name or by expression: ``select("id", total=ps.col("price") * 2)``."""
         return self.project(name, chosen(f"'{name}' of {self}", columns, named))
 
-    def drop(self, *columns: str) -> "Stream":
+    def drop(self, *columns: str) -> "PhysicalStream":
         """Without these columns."""
         return self.project("drop", others(f"drop of {self}", self.schema, columns))
 
@@ -132,25 +132,27 @@ class Stream(Outlet):
 
     def map_batches(
         self, function: BatchFunction, schema: str | pa.Schema | None = None, *, name: str = "map"
-    ) -> "Stream":
+    ) -> "PhysicalStream":
         """Send what a function makes of each batch; the schema stays unless another is given."""
         wanted = self.schema if schema is None else as_schema(schema)
-        return self._add(name, spec(MapBatches, function), wanted, Passes.MADE)
+        return self._add(name, spec(PhysicalMapBatches, function), wanted, Passes.MADE)
 
-    def filter(self, condition: Condition, *, name: str = "filter") -> "Stream":
+    def filter(self, condition: Condition, *, name: str = "filter") -> "PhysicalStream":
         """Keep the rows for which a condition holds."""
         checked = checked_condition(condition, self.schema, f"'{name}' of {self}")
-        return self._add(name, spec(Filter, checked), self.schema)
+        return self._add(name, spec(PhysicalFilter, checked), self.schema)
 
-    def branch(self, condition: Condition, *, name: str = "branch") -> "tuple[Stream, Stream]":
+    def branch(
+        self, condition: Condition, *, name: str = "branch"
+    ) -> "tuple[PhysicalStream, PhysicalStream]":
         """Split into the rows for which a condition holds and the others."""
         checked = checked_condition(condition, self.schema, f"'{name}' of {self}")
         outputs = {"true": self.schema, "false": self.schema}
-        logic = spec(Filter, checked)
+        logic = spec(PhysicalFilter, checked)
         kept, others = add_operator(name, logic, {"in": self}, outputs, sends=Passes.ROWS)
         return kept, others
 
-    def concat(self, *others: "Stream", name: str = "concat") -> "Stream":
+    def concat(self, *others: "PhysicalStream", name: str = "concat") -> "PhysicalStream":
         """Bring this stream and others of the same schema together, in no particular order."""
         for other in others:
             if other.schema != self.schema:
@@ -162,9 +164,11 @@ class Stream(Outlet):
         inputs = {f"in {number}": stream for number, stream in enumerate((self, *others))}
         return add_operator(name, Concat, inputs, {"out": self.schema}, sends=Passes.ROWS)[0]
 
-    def inspect(self, function: Callable[[Any, pa.RecordBatch], None], *, name: str = "inspect") -> "Stream":
+    def inspect(
+        self, function: Callable[[Any, pa.RecordBatch], None], *, name: str = "inspect"
+    ) -> "PhysicalStream":
         """Show each batch with its time to a function; the stream continues unchanged."""
-        return self._add(name, spec(Inspect, function), self.schema)
+        return self._add(name, spec(PhysicalInspect, function), self.schema)
 
     def probe(self) -> Probe:
         """A place to ask, while the flow runs, how far this stream has come."""
@@ -172,20 +176,22 @@ class Stream(Outlet):
 
     def explode(
         self, column: str, *, outer: bool = False, position: str | None = None, name: str = "explode"
-    ) -> "Stream":
+    ) -> "PhysicalStream":
         """One row for each element of a list; the column is then the element."""
         plan = exploding(f"'{name}' of {self}", self.schema, column, position, is_outer=outer)
-        return self._add(name, spec(Explode, plan), plan.schema, Passes.MADE)
+        return self._add(name, spec(PhysicalExplode, plan), plan.schema, Passes.MADE)
 
     # One row at a time.
 
-    def map(self, function: Callable[[Row], Row], schema: str | pa.Schema, *, name: str = "map") -> "Stream":
+    def map(
+        self, function: Callable[[Row], Row], schema: str | pa.Schema, *, name: str = "map"
+    ) -> "PhysicalStream":
         """Send the row that a function makes of each row, as dictionaries."""
-        return self._add(name, spec(MapRows, function), as_schema(schema), Passes.MADE)
+        return self._add(name, spec(PhysicalMapRows, function), as_schema(schema), Passes.MADE)
 
     def flat_map(
         self, function: Callable[[Row], Iterable[Row]], schema: str | pa.Schema, *, name: str = "flat map"
-    ) -> "Stream":
+    ) -> "PhysicalStream":
         """Send the rows that a function yields for each row, as dictionaries."""
         return self._add(name, spec(FlatMapRows, function), as_schema(schema), Passes.MADE)
 
@@ -197,11 +203,11 @@ class Stream(Outlet):
         aggregates: Mapping[str, Aggregation],
         running: bool = False,
         name: str = "reduce",
-    ) -> "Stream":
+    ) -> "PhysicalStream":
         """Aggregate rows per key: in each epoch by itself, or running over all epochs so far."""
         return self._reduce(keys, Reducing(name, running, dict(aggregates)))
 
-    def _reduce(self, keys: tuple[str, ...], asked: Reducing) -> "Stream":
+    def _reduce(self, keys: tuple[str, ...], asked: Reducing) -> "PhysicalStream":
         self.check_columns(asked.name, keys)
         return reduced(self, keys, asked)
 
@@ -217,7 +223,7 @@ class Stream(Outlet):
         start: str = "window_start",
         end: str = "window_end",
         name: str = "window",
-    ) -> "Stream":
+    ) -> "PhysicalStream":
         """Each row with the windows of event time in which it lies."""
         asked = windowing(f"'{name}' of {self}", self.schema, at, (size, slide, offset), (start, end))
         return self._add(name, spec(InWindows, asked), asked.schema, Passes.MADE)
@@ -231,33 +237,35 @@ class Stream(Outlet):
         late_output: str | None = None,
         idle: str | timedelta | None = None,
         name: str = "event time",
-    ) -> "Stream":
+    ) -> "PhysicalStream":
         """The rows that are in time, by a promise how late they may be: ``lateness="2 minutes"``."""
         return promised(self, at, lateness, late, late_output, idle, name)
 
-    def delay(self, epochs: int = 1, *, name: str = "delay") -> "Stream":
+    def delay(self, epochs: int = 1, *, name: str = "delay") -> "PhysicalStream":
         """The same batches, that many epochs later."""
         if epochs < 1:
             raise FlowError(f"{self}: delay needs at least one epoch, got {epochs}.")
         summary = delay(epochs, len(self.loops))
         return add_door(NodeKind.DELAY, name, self, self.loops, summary, delay_epochs=epochs)
 
-    def loop(self, name: str = "loop", *, max_rounds: int | None = None, at_limit: str = "error") -> "Loop":
+    def loop(
+        self, name: str = "loop", *, max_rounds: int | None = None, at_limit: str = "error"
+    ) -> "PhysicalLoop":
         """Open a loop in this stream's scope: ``with stream.loop("labels") as loop``."""
-        return Loop(self._wiring.builder, name, self.loops, max_rounds=max_rounds, at_limit=at_limit)
+        return PhysicalLoop(self._wiring.builder, name, self.loops, max_rounds=max_rounds, at_limit=at_limit)
 
     def _add(
         self, name: str, logic: Callable[[], Any], schema: pa.Schema, passes: Passes = Passes.ROWS
-    ) -> "Stream":
+    ) -> "PhysicalStream":
         return add_operator(name, logic, {"in": self}, {"out": schema}, sends=passes)[0]
 
-    def project(self, name: str, wanted: Mapping[str, Expression]) -> "Stream":
+    def project(self, name: str, wanted: Mapping[str, Expression]) -> "PhysicalStream":
         """Other columns, each an expression."""
         made = selection(f"'{name}' of {self}", self.schema, wanted)
-        return self._add(name, spec(Project, made), made.schema, Passes.MADE)
+        return self._add(name, spec(PhysicalProject, made), made.schema, Passes.MADE)
 
 
-class Loop:
+class PhysicalLoop:
     """An open loop; as a context manager it checks at the end that every variable was fed."""
 
     def __init__(
@@ -275,12 +283,12 @@ class Loop:
         self._limit = None if max_rounds is None else RoundLimit(max_rounds, at_limit == "error")
         self._variables: dict[int, Node] = {}
 
-    def enter(self, stream: Stream) -> Stream:
+    def enter(self, stream: PhysicalStream) -> PhysicalStream:
         """Bring a stream from outside into round 0 of the loop."""
         self._check_scope(stream, self._outside, "enter", "outside the loop")
         return add_door(NodeKind.ENTER, "enter", stream, self._scope, enter(len(self._outside)))
 
-    def variable(self, schema: str | pa.Schema, name: str = "variable") -> Stream:
+    def variable(self, schema: str | pa.Schema, name: str = "variable") -> PhysicalStream:
         """What comes round again; say with ``feedback`` what that is."""
         declared = as_schema(schema)
         summaries = {(0, 0): (feedback(len(self._scope)),)}
@@ -290,9 +298,9 @@ class Loop:
         )
         node.limit = self._limit
         self._variables[node.index] = node
-        return Stream(self._builder, SourcePort(node.index, 0), declared, self._scope)
+        return PhysicalStream(self._builder, SourcePort(node.index, 0), declared, self._scope)
 
-    def feedback(self, variable: Stream, stream: Stream) -> None:
+    def feedback(self, variable: PhysicalStream, stream: PhysicalStream) -> None:
         """Let a stream come out of the variable, one round later."""
         known = self._variables.get(wiring(variable).source.operator)
         if known is None:
@@ -300,12 +308,12 @@ class Loop:
         self._check_scope(stream, self._scope, "feedback", "inside the loop")
         feed(known, stream, f"loop '{self.name}'")
 
-    def leave(self, stream: Stream) -> Stream:
+    def leave(self, stream: PhysicalStream) -> PhysicalStream:
         """Take a stream out of the loop; its round is dropped."""
         self._check_scope(stream, self._scope, "leave", "inside the loop")
         return add_door(NodeKind.LEAVE, "leave", stream, self._outside, leave(len(self._scope)))
 
-    def _check_scope(self, stream: Stream, scope: tuple[str, ...], act: str, where: str) -> None:
+    def _check_scope(self, stream: PhysicalStream, scope: tuple[str, ...], act: str, where: str) -> None:
         if wiring(stream).builder is not self._builder:
             raise FlowError(f"loop '{self.name}': {stream} belongs to another flow.")
         if stream.loops != scope:
@@ -314,7 +322,7 @@ class Loop:
                 f"{scope_name(stream.loops)}. Enter or leave the loops between them, one at a time."
             )
 
-    def __enter__(self) -> "Loop":
+    def __enter__(self) -> "PhysicalLoop":
         return self
 
     def __exit__(
@@ -340,7 +348,7 @@ def needs_groups(keys: Collection[str], aggregates: Mapping[str, Aggregation]) -
     return not keys or not all(map(_is_accumulated, aggregates.values()))
 
 
-def reduced(stream: Stream, keys: tuple[str, ...], asked: Reducing) -> Stream:
+def reduced(stream: PhysicalStream, keys: tuple[str, ...], asked: Reducing) -> PhysicalStream:
     """One row for each key of a time, or of all so far, with aggregates of its rows."""
     name, who = asked.name, f"'{asked.name}' of {stream}"
     others = [column for column, each in asked.aggregates.items() if not _is_accumulated(each)]
@@ -388,7 +396,7 @@ def _is_plain(aggregate: Aggregation) -> bool:
     )
 
 
-def _lowered(who: str, stream: Stream, aggregate: Aggregation, arguments: Arguments) -> Aggregation:
+def _lowered(who: str, stream: PhysicalStream, aggregate: Aggregation, arguments: Arguments) -> Aggregation:
     """The same aggregate of a column that the arguments have."""
     if not isinstance(aggregate, Aggregate):
         assert not isinstance(aggregate, FunctionAggregate)
@@ -413,7 +421,7 @@ def add_input(
     late: LatePolicy | None,
     late_output: str | None,
     extra_columns: ExtraColumns,
-) -> Stream:
+) -> PhysicalStream:
     """Add an input and, if late rows have one, their output; return its rows as a stream."""
     check_extra_columns(f"input '{name}'", extra_columns)
     late = late or ("error" if epoch is None else "output")
@@ -431,10 +439,10 @@ def add_input(
     if late == "output":
         port = wired("in", SourcePort(node.index, LATE_PORT))
         builder.add(NodeKind.OUTPUT, late_output or f"{name}_late", (), [port], {}, logic=Collect)
-    return Stream(builder, SourcePort(node.index, 0), declared, ())
+    return PhysicalStream(builder, SourcePort(node.index, 0), declared, ())
 
 
-def add_variable(builder: PlanBuilder, declared: pa.Schema, summary: Summary, name: str) -> Stream:
+def add_variable(builder: PlanBuilder, declared: pa.Schema, summary: Summary, name: str) -> PhysicalStream:
     """Add a variable outside loops, which is fed later."""
     node = builder.add(
         NodeKind.FEEDBACK,
@@ -445,10 +453,10 @@ def add_variable(builder: PlanBuilder, declared: pa.Schema, summary: Summary, na
         summaries={(0, 0): (summary,)},
         declared={("in", "out"): (summary,)},
     )
-    return Stream(builder, SourcePort(node.index, 0), declared, ())
+    return PhysicalStream(builder, SourcePort(node.index, 0), declared, ())
 
 
-def feed_variable(builder: PlanBuilder, variable: Stream, stream: Stream) -> None:
+def feed_variable(builder: PlanBuilder, variable: PhysicalStream, stream: PhysicalStream) -> None:
     """Wire a stream to a variable outside loops."""
     at, flow = wiring(variable), f"flow '{builder.plan.name}'"
     node = builder.plan.nodes[at.source.operator]
@@ -457,7 +465,7 @@ def feed_variable(builder: PlanBuilder, variable: Stream, stream: Stream) -> Non
     feed(node, stream, flow)
 
 
-def add_output(builder: PlanBuilder, name: str, stream: Stream) -> None:
+def add_output(builder: PlanBuilder, name: str, stream: PhysicalStream) -> None:
     """Add an output that collects a stream."""
     at = wiring(stream)
     if at.builder is not builder:

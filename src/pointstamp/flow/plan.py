@@ -11,8 +11,8 @@ From a plan comes the graph of ports that progress tracking works on, with the s
 The ports of a chain of operators that run as one are one place there.
 
 An operator can run inside of another one's activation if it acts when a batch comes and at no other time,
-sends at the time of that batch and on its only output, and holds nothing afterwards. Its class says so:
-``runs_in_chain = True``. If one operator alone reads what it sends, without an exchange or a door between,
+sends at the time of that batch and on its only output, and holds nothing afterwards. Its class says so
+(``RunsInChain``). If one operator alone reads what it sends, without an exchange or a door between,
 nothing could happen between the two. So no message is counted there: the operators before an input of
 another one are a chain, a batch that arrives goes through all of them, and the operator that ends the chain
 gets what is left. For progress there is one port, the input of the first of them.
@@ -35,6 +35,16 @@ from pointstamp.errors import FlowError
 from pointstamp.expressions.compiler import Compiled
 from pointstamp.expressions.zones import UTC
 from pointstamp.flow.updates import Passes, Reduces, Replaces
+from pointstamp.operators.interface import (
+    DeclaresState,
+    IsNotified,
+    IsRestored,
+    Restores,
+    RunsInChain,
+    Saves,
+    Starts,
+    WatchesFrontiers,
+)
 from pointstamp.operators.spec import OperatorSpec, Prototype, spec_of
 from pointstamp.progress.choosing import BroadcastKind
 from pointstamp.state.memory_budget import MemoryLimit
@@ -210,7 +220,7 @@ class Node:
     """Of an output: what of its view is ignored, or decided here and left open by Spark."""
 
 
-_NEVER: Final = ("on_start", "on_notify", "on_frontier", "on_restore", "save", "restore", "state")
+_NEVER: Final = (Starts, IsNotified, WatchesFrontiers, IsRestored, Saves, Restores, DeclaresState)
 """What an operator has that does more than to pass on what comes."""
 
 
@@ -325,7 +335,7 @@ def chains_of(nodes: Sequence[Node]) -> OperatorChains:
 
 def _may_run_inside(nodes: Sequence[Node], node: Node, readers: Mapping[SourcePort, list[Target]]) -> bool:
     kind = spec_of(node.logic).kind
-    if not getattr(kind, "runs_in_chain", False) or any(hasattr(kind, each) for each in _NEVER):
+    if not (isinstance(kind, type) and issubclass(kind, RunsInChain)) or isinstance(kind, _NEVER):
         return False
     if len(node.inputs) != 1 or len(node.outputs) != 1 or node.summaries is not None:
         return False

@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, TypeGuard
+from typing import TypeGuard
 
 from pointstamp.errors import FlowError
-from pointstamp.reduce.aggregate import Aggregate, Aggregation, FunctionAggregate
-
-_METHODS: Final = ("result_type", "empty", "update", "merge", "result")
+from pointstamp.reduce.aggregate import Accumulates, Aggregate, Aggregation, FunctionAggregate
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +19,7 @@ class Reducing:
 
 def is_aggregation(value: object) -> TypeGuard[Aggregation]:
     """Whether a value is an aggregate: a built-in one, or an object with the methods of ``Accumulator``."""
-    is_own = not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in _METHODS)
+    is_own = not isinstance(value, type) and isinstance(value, Accumulates)
     return isinstance(value, Aggregate | FunctionAggregate) or is_own
 
 

@@ -1,6 +1,6 @@
 """Graph algorithms, one file each, written with the public API only.
 
-``graph`` is what they all take: tables of edges and vertices, checked by ``validation``. Paths:
+``edge_tables`` is what they all take: tables of edges and vertices, checked by ``validation``. Paths:
 ``path_lengths`` (bfs, sssp, shortest_paths, reachable, topological_levels), with ``search_operator`` and
 ``search_state``. Components: ``weak_components``, ``growing_components`` with ``union_find``,
 ``strong_components``, ``spanning_forest``. Communities: ``label_propagation``, ``core_numbers``. Patterns:
@@ -12,7 +12,7 @@
 from typing import TYPE_CHECKING
 
 from pointstamp.graphs.core_numbers import k_core
-from pointstamp.graphs.graph import Graph
+from pointstamp.graphs.edge_tables import Graph
 from pointstamp.graphs.growing_components import connected_components
 from pointstamp.graphs.label_propagation import cdlp
 from pointstamp.graphs.matching import maximal_matching

@@ -18,9 +18,9 @@ import pyarrow as pa
 
 import pointstamp as ps
 from pointstamp.graphs.arrays.edges import Counts, EdgeIndex
-from pointstamp.graphs.arrays.slots import Slots, distinct, grown
+from pointstamp.graphs.arrays.slot_arrays import Slots, distinct, grown
+from pointstamp.graphs.edge_tables import DST, ID, SRC, Graph, check_graph
 from pointstamp.graphs.gathering import ByVertex, SlotEdges, gathered
-from pointstamp.graphs.graph import DST, ID, SRC, Graph, check_graph
 
 
 def k_core(graph: Graph) -> ps.Table:

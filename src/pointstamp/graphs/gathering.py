@@ -15,7 +15,7 @@ import pyarrow as pa
 
 import pointstamp as ps
 from pointstamp.graphs.arrays.edges import Counts, EdgeIndex, Lengths
-from pointstamp.graphs.arrays.slots import (
+from pointstamp.graphs.arrays.slot_arrays import (
     DIFF,
     Ids,
     Slots,
@@ -27,7 +27,7 @@ from pointstamp.graphs.arrays.slots import (
     table_of,
 )
 from pointstamp.graphs.arrays.vertices import VertexTable
-from pointstamp.graphs.graph import DST, ID, SRC, WEIGHT
+from pointstamp.graphs.edge_tables import DST, ID, SRC, WEIGHT
 
 _HOME: Final = "home"
 

@@ -24,9 +24,9 @@ import pyarrow as pa
 from pointstamp import Table, col, count, operator
 from pointstamp.errors import FlowError
 from pointstamp.graphs.arrays.links import Links, Numbers, OutLinks
-from pointstamp.graphs.arrays.slots import Ids, Slots, batch_of, distinct
+from pointstamp.graphs.arrays.slot_arrays import Ids, Slots, batch_of, distinct
 from pointstamp.graphs.arrays.vertices import VertexTable
-from pointstamp.graphs.graph import Graph, check_graph
+from pointstamp.graphs.edge_tables import Graph, check_graph
 from pointstamp.ports import Context, Piece, saved
 
 

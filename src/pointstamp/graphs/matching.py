@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import pointstamp as ps
-from pointstamp.graphs.graph import DST, ID, SRC, Graph, check_graph
+from pointstamp.graphs.edge_tables import DST, ID, SRC, Graph, check_graph
 
 
 def maximal_matching(graph: Graph) -> ps.Table:

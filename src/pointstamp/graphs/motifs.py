@@ -19,7 +19,7 @@ from typing import Final
 
 from pointstamp import Table, col, lit
 from pointstamp.errors import FlowError
-from pointstamp.graphs.graph import DST, ID, SRC, Graph, check_graph
+from pointstamp.graphs.edge_tables import DST, ID, SRC, Graph, check_graph
 
 
 def find(graph: Graph, motif: str) -> Table:

@@ -39,9 +39,9 @@ from pointstamp import Stream, Table, col, count, operator, when
 from pointstamp import sum as sum_of
 from pointstamp.errors import FlowError
 from pointstamp.graphs.arrays.links import Links, Numbers, OutLinks, added_up
-from pointstamp.graphs.arrays.slots import DIFF, Slots, distinct, grown
+from pointstamp.graphs.arrays.slot_arrays import DIFF, Slots, distinct, grown
 from pointstamp.graphs.arrays.vertices import VertexTable
-from pointstamp.graphs.graph import Graph, check_graph
+from pointstamp.graphs.edge_tables import Graph, check_graph
 from pointstamp.graphs.validation import Key
 from pointstamp.ports import Context, Piece
 

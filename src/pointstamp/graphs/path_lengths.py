@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 import pointstamp as ps
 from pointstamp.errors import FlowError
-from pointstamp.graphs.graph import DST, ID, SRC, WEIGHT, Graph, check_graph
+from pointstamp.graphs.edge_tables import DST, ID, SRC, WEIGHT, Graph, check_graph
 from pointstamp.graphs.search_operator import searched
 from pointstamp.graphs.search_state import DISTANCE, LENGTH
 from pointstamp.graphs.validation import Key, named

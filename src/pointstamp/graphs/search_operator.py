@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import pointstamp as ps
-from pointstamp.graphs.arrays.slots import DIFF, Slots, arrays_of, batch_of
-from pointstamp.graphs.graph import DST, ID, SRC
+from pointstamp.graphs.arrays.slot_arrays import DIFF, Slots, arrays_of, batch_of
+from pointstamp.graphs.edge_tables import DST, ID, SRC
 from pointstamp.graphs.search_state import (
     DISTANCE,
     ByDistance,

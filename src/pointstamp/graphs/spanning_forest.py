@@ -22,9 +22,9 @@ import pyarrow.compute as pc
 import pointstamp as ps
 from pointstamp.errors import FlowError
 from pointstamp.graphs.arrays.edges import Counts, EdgeIndex, Lengths
-from pointstamp.graphs.arrays.slots import Ids, Slots, distinct
+from pointstamp.graphs.arrays.slot_arrays import Ids, Slots, distinct
+from pointstamp.graphs.edge_tables import DST, ID, SRC, WEIGHT, Graph, check_graph
 from pointstamp.graphs.gathering import SlotEdges, WholeChange, WholeGraph, gathered
-from pointstamp.graphs.graph import DST, ID, SRC, WEIGHT, Graph, check_graph
 from pointstamp.graphs.union_find import jumped, least_of_components
 from pointstamp.graphs.weak_components import COMPONENT, least_label
 

@@ -18,9 +18,9 @@ import pyarrow as pa
 
 import pointstamp as ps
 from pointstamp.graphs.arrays.edges import Counts, EdgeIndex
-from pointstamp.graphs.arrays.slots import Ids, Slots, distinct, order_of
+from pointstamp.graphs.arrays.slot_arrays import Ids, Slots, distinct, order_of
+from pointstamp.graphs.edge_tables import DST, ID, SRC, Graph, check_graph
 from pointstamp.graphs.gathering import ByVertex, SlotEdges, gathered
-from pointstamp.graphs.graph import DST, ID, SRC, Graph, check_graph
 from pointstamp.graphs.search_state import ByDistance, StartChanges, StepChanges, Ways
 from pointstamp.graphs.weak_components import COMPONENT, by_least_id, least_label
 

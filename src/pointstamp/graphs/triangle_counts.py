@@ -20,7 +20,7 @@ import pyarrow as pa
 import pointstamp as ps
 from pointstamp import functions
 from pointstamp.graphs.arrays.edges import Counts, EdgeIndex, Lengths
-from pointstamp.graphs.arrays.slots import (
+from pointstamp.graphs.arrays.slot_arrays import (
     DIFF,
     Ids,
     Slots,
@@ -33,7 +33,7 @@ from pointstamp.graphs.arrays.slots import (
     table_of,
 )
 from pointstamp.graphs.arrays.vertices import VertexTable, added_up_ids
-from pointstamp.graphs.graph import DST, ID, SRC, Graph, check_graph
+from pointstamp.graphs.edge_tables import DST, ID, SRC, Graph, check_graph
 
 
 def triangles(graph: Graph) -> ps.Table:

@@ -32,7 +32,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pointstamp.graphs.arrays.slots import Ids, Slots, distinct, grown, order_of
+from pointstamp.graphs.arrays.slot_arrays import Ids, Slots, distinct, grown, order_of
 from pointstamp.graphs.arrays.vertices import VertexTable
 
 # Pairs of ids as columns: messages between workers, and saved state.

@@ -29,7 +29,7 @@ import pyarrow as pa
 import pointstamp as ps
 from pointstamp import Expression, Table, col
 from pointstamp.errors import FlowError
-from pointstamp.graphs.graph import DST, ID, SRC, Graph, check_graph
+from pointstamp.graphs.edge_tables import DST, ID, SRC, Graph, check_graph
 
 Update = Mapping[str, Any] | Callable[[pa.RecordBatch], pa.RecordBatch]
 

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 import pointstamp as ps
-from pointstamp.graphs.arrays.slots import DIFF, Ids, Slots, arrays_of, batch_of, distinct, grown
+from pointstamp.graphs.arrays.slot_arrays import DIFF, Ids, Slots, arrays_of, batch_of, distinct, grown
 from pointstamp.graphs.arrays.vertices import VertexTable, named_by
-from pointstamp.graphs.graph import DST, ID, SRC, Graph, check_graph
+from pointstamp.graphs.edge_tables import DST, ID, SRC, Graph, check_graph
 from pointstamp.graphs.growing_components import connected_components
 from pointstamp.graphs.search_operator import searched
 from pointstamp.graphs.search_state import DISTANCE

@@ -17,7 +17,7 @@ from pointstamp.errors import SchemaError
 from pointstamp.expressions.select_columns import check_columns
 from pointstamp.expressions.tree import Expression, col, lit, when
 from pointstamp.flow.outlet import add_operator, begins_anew
-from pointstamp.flow.physical_stream import Stream
+from pointstamp.flow.physical_stream import PhysicalStream
 from pointstamp.incremental import operations
 from pointstamp.incremental.column_names import check_new_names, weighed
 from pointstamp.incremental.exact_sums import LinearAggregate, is_linear
@@ -36,8 +36,8 @@ _IS_ROW: Final = "__is_row"
 
 
 def reduced(
-    changes: Stream, keys: tuple[str, ...], wanted: Mapping[str, Aggregation], name: str, who: str
-) -> Stream:
+    changes: PhysicalStream, keys: tuple[str, ...], wanted: Mapping[str, Aggregation], name: str, who: str
+) -> PhysicalStream:
     """One row for each key, or one in all, with aggregates of its rows."""
     schema = operations.rows_schema(changes)
     check_columns(who, schema, keys)
@@ -57,7 +57,7 @@ def reduced(
     return operations.selected(made, "drop", {column: col(column) for column in found}, who)
 
 
-def _with_no_row(changes: Stream, arguments: Arguments, name: str, who: str) -> Stream:
+def _with_no_row(changes: PhysicalStream, arguments: Arguments, name: str, who: str) -> PhysicalStream:
     """All rows in one group, which has besides a row that is none: its columns are null."""
     # Under another name they are columns that may be null, whatever they were.
     columns = {column: each.alias(column) for column, each in arguments.columns.items()}
@@ -85,11 +85,11 @@ def _of_rows(found: Mapping[str, TableAggregate]) -> dict[str, TableAggregate]:
 
 
 def _by_keys(
-    changes: Stream,
+    changes: PhysicalStream,
     keys: tuple[str, ...],
     found: Mapping[str, TableAggregate],
     name: str,
-) -> Stream:
+) -> PhysicalStream:
     """The reduction of the groups of these keys: here the operator is chosen."""
     if can_be_apart(changes.schema, found):
         changes, found = counted_apart(changes, keys, found, name)
@@ -118,7 +118,7 @@ def _type_of(schema: pa.Schema, column: str | None) -> pa.DataType | None:
     return None if column is None else schema.field(column).type
 
 
-def in_one_group(changes: Stream, who: str) -> Stream:
+def in_one_group(changes: PhysicalStream, who: str) -> PhysicalStream:
     """The same rows with a key that all have in common, as their last column."""
     rows = operations.rows_schema(changes)
     wanted: dict[str, Expression] = {name: col(name) for name in rows.names}
@@ -182,8 +182,8 @@ def _fits(schema: pa.Schema, asked: TableAggregate) -> bool:
 
 
 def counted_apart(
-    changes: Stream, keys: tuple[str, ...], found: Mapping[str, TableAggregate], name: str
-) -> tuple[Stream, dict[str, TableAggregate]]:
+    changes: PhysicalStream, keys: tuple[str, ...], found: Mapping[str, TableAggregate], name: str
+) -> tuple[PhysicalStream, dict[str, TableAggregate]]:
     """Rows and aggregates that give the same, without a ``count_distinct``."""
     arguments = [each.column for each in found.values() if each.kind == "count_distinct"]
     marks = {column: f"__different {number}" for number, column in enumerate(dict.fromkeys(arguments))}
@@ -227,7 +227,9 @@ def _by_type(schema: pa.Schema, columns: list[str]) -> dict[pa.DataType, list[st
     return found
 
 
-def _different(changes: Stream, keys: tuple[str, ...], columns: list[str], name: str) -> Stream:
+def _different(
+    changes: PhysicalStream, keys: tuple[str, ...], columns: list[str], name: str
+) -> PhysicalStream:
     """Each different value of each of these columns once, with its key and the number of the column."""
     parts = []
     for number, column in enumerate(columns):

@@ -17,11 +17,11 @@ from pointstamp.incremental.hash_join import InnerJoin
 from pointstamp.incremental.joins import Copied, Dealt, WithPartner
 from pointstamp.incremental.stateless import Appended, Consolidated, MappedRows, Weighed
 from pointstamp.operators.spec import spec_of
-from pointstamp.operators.stateless import Concat, Explode, Filter, InWindows
+from pointstamp.operators.stateless import Concat, InWindows, PhysicalExplode, PhysicalFilter
 from pointstamp.topology.ports import OperatorIndex, SourcePort
 
 _KEEP_GROWING: Final = (
-    *(Weighed, Filter, Concat, Explode, MappedRows, InWindows),
+    *(Weighed, PhysicalFilter, Concat, PhysicalExplode, MappedRows, InWindows),
     *(Consolidated, InBoth, InnerJoin, WithPartner, OnRows, Dealt, Copied),
 )
 

@@ -25,7 +25,7 @@ from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.dates import parse_duration
 from pointstamp.expressions.select_columns import check_columns
 from pointstamp.expressions.tree import Expression, col, lit
-from pointstamp.flow.physical_stream import Stream
+from pointstamp.flow.physical_stream import PhysicalStream
 from pointstamp.incremental.hash_join import Joining
 from pointstamp.incremental.operations import on_groups, selected, union_all
 
@@ -111,7 +111,9 @@ class AsOf:
         return _AT if name == self.right_at else f"__right_{name}"
 
 
-def joined_as_of(left: Stream, right: Stream, asked: AsOf, name: str, who: str) -> Stream:
+def joined_as_of(
+    left: PhysicalStream, right: PhysicalStream, asked: AsOf, name: str, who: str
+) -> PhysicalStream:
     """Each row of the left side with its partner."""
     pairs = asked.asked.pairs
     mine: dict[str, Expression] = {asked.mine(each): col(each) for each in asked.asked.left.names}

@@ -21,7 +21,7 @@ from pointstamp.arrow.key_index import KeyIndex
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.select_columns import check_columns
 from pointstamp.flow.outlet import add_operator
-from pointstamp.flow.physical_stream import Stream
+from pointstamp.flow.physical_stream import PhysicalStream
 from pointstamp.flow.updates import Replaces
 from pointstamp.operators.context import Context
 from pointstamp.operators.spec import spec
@@ -99,7 +99,9 @@ class NewestRows:
         self._counts.load(pieces["counts"])
 
 
-def newest_rows(deltas: Stream, keys: tuple[str, ...], deleted: str, name: str, who: str) -> Stream:
+def newest_rows(
+    deltas: PhysicalStream, keys: tuple[str, ...], deleted: str, name: str, who: str
+) -> PhysicalStream:
     """The stream of a table's newest rows by key."""
     fields = list(deltas.schema)[:-1]
     if not keys:

@@ -25,7 +25,7 @@ from pointstamp.arrow.schema import as_schema, to_batches
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.select_columns import check_columns
 from pointstamp.flow.outlet import add_operator
-from pointstamp.flow.physical_stream import Stream
+from pointstamp.flow.physical_stream import PhysicalStream
 from pointstamp.flow.updates import Passes
 from pointstamp.operators.context import Context
 from pointstamp.operators.spec import spec
@@ -143,7 +143,9 @@ class ChangeEvents:
         raise FlowError(f"{who}: the event {event} has no '{side}'. {advice}")
 
 
-def change_events(stream: Stream, events: Events, name: str, who: str) -> tuple[Stream, EventPlan]:
+def change_events(
+    stream: PhysicalStream, events: Events, name: str, who: str
+) -> tuple[PhysicalStream, EventPlan]:
     """The events of a stream as rows with weights, or as upserts where a key is named."""
     columns = (
         _from_text(stream, events, who) if events.value is not None else _from_structs(stream, events, who)
@@ -160,7 +162,7 @@ def change_events(stream: Stream, events: Events, name: str, who: str) -> tuple[
     return made, plan
 
 
-def _order(stream: Stream, events: Events, key: tuple[str, ...], who: str) -> EventOrder:
+def _order(stream: PhysicalStream, events: Events, key: tuple[str, ...], who: str) -> EventOrder:
     """What ``order=`` names: a column of the stream, or a field inside the events."""
     assert events.order is not None
     if not key:
@@ -206,7 +208,7 @@ def _ordered_type(told: str, order: str, who: str) -> pa.DataType:
         ) from error
 
 
-def _from_text(stream: Stream, events: Events, who: str) -> pa.Schema:
+def _from_text(stream: PhysicalStream, events: Events, who: str) -> pa.Schema:
     assert events.value is not None
     check_columns(who, stream.schema, [events.value])
     kind = stream.schema.field(events.value).type
@@ -222,7 +224,7 @@ def _from_text(stream: Stream, events: Events, who: str) -> pa.Schema:
     return as_schema(events.schema)
 
 
-def _from_structs(stream: Stream, events: Events, who: str) -> pa.Schema:
+def _from_structs(stream: PhysicalStream, events: Events, who: str) -> pa.Schema:
     if events.schema is not None:
         raise FlowError(
             f"{who}: schema= is only for JSON events, with value= for their column. Leave it out, or name "

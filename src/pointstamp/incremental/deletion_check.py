@@ -24,18 +24,17 @@ from pointstamp.arrow.row_hashing import OTHER, fold_columns, hash_kept, unmixed
 from pointstamp.errors import FlowError
 from pointstamp.incremental.shared_arrangements import Arrangements, TableByKey
 from pointstamp.operators.context import Context
+from pointstamp.operators.interface import PassesOn
 from pointstamp.state.pieces import Piece
 
 
-class Border:
+class Border(PassesOn):
     """Sends the changes of an epoch when they are all there, if they delete nothing that is not."""
 
     keeps: ClassVar = (
         "at most 16 bytes of each row and how often it is there, to refuse a deletion of what is not there; "
         "a change costs its rows"
     )
-
-    passes_on: ClassVar = True
 
     def __init__(self, schema: pa.Schema, *, arranged: Mapping[str, TableByKey]) -> None:
         self._layout = Layout(schema, tuple(columns_without_weight(schema)))

@@ -20,7 +20,7 @@ from pointstamp.arrangement.consolidate import Integers, columns_without_weight
 from pointstamp.arrangement.open_changes import OpenChanges, added_up
 from pointstamp.arrangement.run import Run
 from pointstamp.flow.outlet import add_operator
-from pointstamp.flow.physical_stream import Stream
+from pointstamp.flow.physical_stream import PhysicalStream
 from pointstamp.incremental.shared_arrangements import Arrangements, TableByKey, arranged_by
 from pointstamp.operators.context import Context
 from pointstamp.operators.spec import spec
@@ -90,7 +90,7 @@ class OnlyInFirst(InBoth):
     wants_other: ClassVar = False
 
 
-def in_both(left: Stream, right: Stream, name: str, *, wanted: bool) -> Stream:
+def in_both(left: PhysicalStream, right: PhysicalStream, name: str, *, wanted: bool) -> PhysicalStream:
     """The rows of a side that the other has, or those that it has not, each once; not for loops."""
     assert not left.loops
     names = tuple(columns_without_weight(left.schema))

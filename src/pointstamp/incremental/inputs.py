@@ -19,13 +19,13 @@ from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.select_columns import check_columns
 from pointstamp.expressions.tree import Expression, col, when
 from pointstamp.flow.outlet import add_operator, check_adds_up, wiring
-from pointstamp.flow.physical_stream import Stream
+from pointstamp.flow.physical_stream import PhysicalStream
 from pointstamp.flow.updates import Passes
 from pointstamp.flow.watermarks import bounds_for, is_event_time_of
 from pointstamp.incremental.column_names import weighed_columns
 from pointstamp.incremental.debezium import DELETED, ORDER, WEIGHT, Events, change_events
 from pointstamp.incremental.deletion_check import Border, has_fingerprints
-from pointstamp.incremental.physical_table import Table
+from pointstamp.incremental.physical_table import PhysicalTable
 from pointstamp.incremental.shared_arrangements import arranged_by
 from pointstamp.incremental.stateless import Appended
 from pointstamp.incremental.upsert import OrderedUpserts, TimedUpserts, UpsertPlan, Upserts
@@ -60,7 +60,7 @@ class TableWay:
     """Debezium's change events in place of rows."""
 
 
-def table_of(stream: Stream, way: TableWay, name: str) -> Table:
+def table_of(stream: PhysicalStream, way: TableWay, name: str) -> PhysicalTable:
     """A stream as a table: every row is added, or as often as it says, or each epoch has all rows."""
     who = f"'{name}' of {stream}"
     _check_can_be_table(stream, who)
@@ -91,7 +91,9 @@ def table_of(stream: Stream, way: TableWay, name: str) -> Table:
     return _added(weighed, who, _WEIGHT, name, is_trusted=is_trusted)
 
 
-def _added(stream: Stream, who: str, weight: str | None, name: str, *, is_trusted: bool) -> Table:
+def _added(
+    stream: PhysicalStream, who: str, weight: str | None, name: str, *, is_trusted: bool
+) -> PhysicalTable:
     if weight is not None:
         check_columns(who, stream.schema, [weight])
         if not types.is_integer(stream.schema.field(weight).type):
@@ -103,23 +105,25 @@ def _added(stream: Stream, who: str, weight: str | None, name: str, *, is_truste
     logic = spec(Appended, schema, weight)
     added = add_operator(name, logic, {"in": stream}, {"out": schema}, sends=Passes.ADDED)[0]
     if weight is None:
-        return Table(added)
+        return PhysicalTable(added)
     if stream.loops:
         raise FlowError(
             f"{who} cannot be used in a loop, where rows with weights cannot be checked. Make the table "
             "outside, and bring it in with table.enter(loop)."
         )
     if is_trusted:
-        return Table(added)
+        return PhysicalTable(added)
     by = added.exchange(*schema.names[:-1])
     inputs, outputs = {"in": by}, {"out": schema}
     whole = {"rows": arranged_by(added, tuple(schema.names[:-1]), has_nulls=True)}
     arranged = {} if has_fingerprints(schema) else whole
     border = spec(Border, schema, arranged=arranged)
-    return Table(add_operator(f"{name}: border", border, inputs, outputs, in_order=True)[0])
+    return PhysicalTable(add_operator(f"{name}: border", border, inputs, outputs, in_order=True)[0])
 
 
-def _events(stream: Stream, events: Events, who: str, name: str, *, is_trusted: bool) -> Table:
+def _events(
+    stream: PhysicalStream, events: Events, who: str, name: str, *, is_trusted: bool
+) -> PhysicalTable:
     made, plan = change_events(stream, events, name, who)
     if not plan.key:
         return _added(made, who, WEIGHT, name, is_trusted=is_trusted)
@@ -129,7 +133,7 @@ def _events(stream: Stream, events: Events, who: str, name: str, *, is_trusted: 
     return upserted(made, plan.key, ORDER, DELETED, name, is_event_time=is_event_time).drop(ORDER)
 
 
-def _whole(stream: Stream, who: str, empty: str | None, name: str) -> Table:
+def _whole(stream: PhysicalStream, who: str, empty: str | None, name: str) -> PhysicalTable:
     if stream.loops:
         raise FlowError(
             f"{who} cannot be used in a loop. Make the table outside, and bring it in with table.enter(loop)."
@@ -148,18 +152,18 @@ def _whole(stream: Stream, who: str, empty: str | None, name: str) -> Table:
     ticks = add_operator(f"{name}: epochs", Ticks, {"in": stream}, {"out": TICKS})[0]
     inputs = {"rows": rows.exchange(*schema.names[:-1]), "ticks": ticks.broadcast()}
     logic = spec(States, schema)
-    return Table(add_operator(name, logic, inputs, {"out": schema}, in_order=True)[0])
+    return PhysicalTable(add_operator(name, logic, inputs, {"out": schema}, in_order=True)[0])
 
 
 def upserted(
-    stream: Stream,
+    stream: PhysicalStream,
     key: str | Iterable[str],
     order: str | None,
     deleted: str | None,
     name: str,
     *,
     is_event_time: bool = False,
-) -> Table:
+) -> PhysicalTable:
     """A stream of upserts as a table: each row replaces the row with its key, or deletes it.
 
     With ``is_event_time`` the order column is the event time of the stream, whose watermark frees tombstones.
@@ -192,10 +196,10 @@ def upserted(
             _, told, lateness = bounds_for(stream, who)
             inputs |= told
             logic = spec(TimedUpserts, plan, lateness)
-    return Table(add_operator(f"{name}: upserts", logic, inputs, {"out": schema}, in_order=True)[0])
+    return PhysicalTable(add_operator(f"{name}: upserts", logic, inputs, {"out": schema}, in_order=True)[0])
 
 
-def _check_can_be_table(stream: Stream, who: str) -> None:
+def _check_can_be_table(stream: PhysicalStream, who: str) -> None:
     plan = wiring(stream).builder.plan
     if plan.root is not EPOCHS:
         raise FlowError(

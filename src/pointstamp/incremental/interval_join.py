@@ -23,7 +23,7 @@ from pointstamp.expressions.select_columns import check_columns
 from pointstamp.expressions.time_windows import Span, event_time_type, span_of
 from pointstamp.expressions.tree import Expression, col, lit
 from pointstamp.flow.outlet import add_operator
-from pointstamp.flow.physical_stream import Stream
+from pointstamp.flow.physical_stream import PhysicalStream
 from pointstamp.flow.updates import Passes
 from pointstamp.incremental import operations
 from pointstamp.incremental.hash_join import joining
@@ -44,14 +44,14 @@ class Appearing:
 
 
 def pairs_within(
-    left: Stream,
-    right: Stream,
+    left: PhysicalStream,
+    right: PhysicalStream,
     on: str | Mapping[str, str] | Iterable[str],
     at: str | Mapping[str, str],
     within: Span | tuple[Span, Span],
     suffix: str,
     name: str,
-) -> Stream:
+) -> PhysicalStream:
     """The pairs of rows of two tables that only grow, with equal keys and close event times."""
     who = f"'{name}'"
     asked = joining(who, operations.rows_schema(left), operations.rows_schema(right), on, suffix)

@@ -26,7 +26,7 @@ from pointstamp.arrangement.run import Run
 from pointstamp.arrow.row_hashing import hash_columns
 from pointstamp.expressions.tree import Expression, col
 from pointstamp.flow.outlet import add_operator
-from pointstamp.flow.physical_stream import Stream
+from pointstamp.flow.physical_stream import PhysicalStream
 from pointstamp.flow.plan import How
 from pointstamp.incremental.hash_join import Joining, joining, without_null_keys
 from pointstamp.incremental.operations import (
@@ -45,8 +45,8 @@ from pointstamp.state.pieces import Piece
 
 
 def joined(
-    left: Stream, right: Stream, asked: Joining, how: How, where: Expression | None, name: str
-) -> Stream:
+    left: PhysicalStream, right: PhysicalStream, asked: Joining, how: How, where: Expression | None, name: str
+) -> PhysicalStream:
     """The join of two tables."""
     if how in ("semi", "anti") and where is None:
         return _by_partner(left, right, asked.pairs, name, wanted=how == "semi")
@@ -66,21 +66,23 @@ def joined(
 
 
 def _others(
-    side: Stream,
-    other: Stream,
+    side: PhysicalStream,
+    other: PhysicalStream,
     on: Mapping[str, str],
-    found: Stream,
+    found: PhysicalStream,
     row: Mapping[str, Expression],
     where: Expression | None,
     name: str,
-) -> Stream:
+) -> PhysicalStream:
     """The rows of a side that have no partner."""
     if where is None:
         return _by_partner(side, other, on, name, wanted=False)
     return subtract(side, _standing(side, found, row, name), f"{name}: others")
 
 
-def _by_partner(side: Stream, other: Stream, on: Mapping[str, str], name: str, *, wanted: bool) -> Stream:
+def _by_partner(
+    side: PhysicalStream, other: PhysicalStream, on: Mapping[str, str], name: str, *, wanted: bool
+) -> PhysicalStream:
     """The rows of a side whose key is among the keys of the other, or the others."""
     if not side.loops:
         return with_partner(side, other, on, name if wanted else f"{name}: others", wanted=wanted)
@@ -88,7 +90,7 @@ def _by_partner(side: Stream, other: Stream, on: Mapping[str, str], name: str, *
     return partners if wanted else subtract(side, partners, f"{name}: others")
 
 
-def _having(side: Stream, other: Stream, on: Mapping[str, str], name: str) -> Stream:
+def _having(side: PhysicalStream, other: PhysicalStream, on: Mapping[str, str], name: str) -> PhysicalStream:
     """The rows of a side whose key is among the keys of the other."""
     keys: dict[str, Expression] = {mine: col(theirs) for mine, theirs in on.items()}
     known = distinct(selected(other, f"{name}: keys", keys, name), f"{name}: distinct keys")
@@ -96,13 +98,15 @@ def _having(side: Stream, other: Stream, on: Mapping[str, str], name: str) -> St
     return inner_join(side, known, asked, f"{name}: partners")
 
 
-def _standing(side: Stream, found: Stream, row: Mapping[str, Expression], name: str) -> Stream:
+def _standing(
+    side: PhysicalStream, found: PhysicalStream, row: Mapping[str, Expression], name: str
+) -> PhysicalStream:
     """The rows of a side that stand in a pair."""
     known = distinct(selected(found, f"{name}: in pairs", row, name), f"{name}: distinct in pairs")
     return semi_join_rows(side, known, f"{name}: partners")
 
 
-def _alone(others: Stream, row: Mapping[str, Expression], name: str) -> Stream:
+def _alone(others: PhysicalStream, row: Mapping[str, Expression], name: str) -> PhysicalStream:
     """The rows of a side that have no partner, with nulls for one."""
     return selected(others, f"{name}: alone", row, name)
 
@@ -208,7 +212,9 @@ class WithoutPartner(WithPartner):
     wants_partner: ClassVar = False
 
 
-def with_partner(side: Stream, other: Stream, on: Mapping[str, str], name: str, *, wanted: bool) -> Stream:
+def with_partner(
+    side: PhysicalStream, other: PhysicalStream, on: Mapping[str, str], name: str, *, wanted: bool
+) -> PhysicalStream:
     """The rows of a side whose key is among the keys of the other, or the others; not for loops."""
     assert not side.loops
     plan = PartnerPlan(side.schema, tuple(on), other.schema, tuple(on.values()))
@@ -271,8 +277,8 @@ class Copied:
 
 
 def all_pairs(
-    left: Stream, small: Stream, suffix: str, where: Expression | None, name: str, who: str
-) -> Stream:
+    left: PhysicalStream, small: PhysicalStream, suffix: str, where: Expression | None, name: str, who: str
+) -> PhysicalStream:
     """The pairs of all rows of both for which a condition holds."""
     mine, theirs = (_sharded(each.schema) for each in (left, small))
     deal = spec(Dealt, rows_schema(left).names, mine)

@@ -24,10 +24,10 @@ from pointstamp.arrangement.open_changes import OpenChanges
 from pointstamp.arrangement.run import Layout
 from pointstamp.errors import FlowError
 from pointstamp.flow.outlet import add_operator
-from pointstamp.flow.physical_stream import Stream
+from pointstamp.flow.physical_stream import PhysicalStream
 from pointstamp.flow.updates import Passes
 from pointstamp.incremental.hash_join import Joining, joining, without_null_keys
-from pointstamp.incremental.physical_table import Table, deltas_of
+from pointstamp.incremental.physical_table import PhysicalTable, deltas_of
 from pointstamp.incremental.shared_arrangements import Arrangements, TableByKey, arranged_by
 from pointstamp.operators.context import Context
 from pointstamp.operators.spec import spec
@@ -144,17 +144,17 @@ def _copies(
 
 
 def looked_up(
-    stream: Stream,
-    table: Table,
+    stream: PhysicalStream,
+    table: PhysicalTable,
     on: str | Mapping[str, str] | Iterable[str],
     *,
     how: str,
     suffix: str,
     name: str,
-) -> Stream:
+) -> PhysicalStream:
     """A stream beside a table; FlowError and SchemaError say what does not fit."""
     who = f"'{name}' of {stream}"
-    if not isinstance(table, Table):
+    if not isinstance(table, PhysicalTable):
         raise FlowError(
             f"{who}: expected a table to look rows up in, got {type(table).__name__}. Make a table of a "
             "stream with to_table()."

@@ -17,7 +17,7 @@ from pointstamp.expressions.select_columns import selection, shown
 from pointstamp.expressions.time_windows import event_time_type
 from pointstamp.expressions.tree import Expression, col
 from pointstamp.flow.outlet import add_operator, wiring
-from pointstamp.flow.physical_stream import Stream
+from pointstamp.flow.physical_stream import PhysicalStream
 from pointstamp.flow.plan import Node
 from pointstamp.flow.updates import Passes
 from pointstamp.flow.watermarks import above, bounds_for, check_forgets
@@ -45,20 +45,20 @@ from pointstamp.operators.spec import spec, spec_of
 from pointstamp.operators.stateless import (
     BatchFunction,
     Concat,
-    Explode,
-    Filter,
     InWindows,
+    PhysicalExplode,
+    PhysicalFilter,
     Windowing,
     exploding,
 )
 
 
-def rows_schema(deltas: Stream) -> pa.Schema:
+def rows_schema(deltas: PhysicalStream) -> pa.Schema:
     """The columns of a row, without the weight."""
     return pa.schema(list(deltas.schema)[:-1])
 
 
-def summed(deltas: Stream, name: str, sends: Passes | None = None) -> Stream:
+def summed(deltas: PhysicalStream, name: str, sends: Passes | None = None) -> PhysicalStream:
     """Each row once for each time, with the sum of its weights there, if that is not 0."""
     at = wiring(deltas)
     if not come_in_parts(at.builder.plan, at.source):
@@ -67,14 +67,14 @@ def summed(deltas: Stream, name: str, sends: Passes | None = None) -> Stream:
     return add_operator(name, Consolidated, {"in": by}, {"out": deltas.schema}, sends=sends)[0]
 
 
-def expand_multiplicity(deltas: Stream, name: str) -> Stream:
+def expand_multiplicity(deltas: PhysicalStream, name: str) -> PhysicalStream:
     """The rows of a table that only grows, each as often as it is added."""
     return add_operator(
         name, Repeated, {"in": summed(deltas, f"{name}: changes")}, {"out": rows_schema(deltas)}
     )[0]
 
 
-def in_order_of(deltas: Stream, schema: pa.Schema, who: str) -> Stream:
+def in_order_of(deltas: PhysicalStream, schema: pa.Schema, who: str) -> PhysicalStream:
     """The same columns in the order of a schema; SchemaError if they are others."""
     own = rows_schema(deltas)
     if own == schema:
@@ -87,7 +87,7 @@ def in_order_of(deltas: Stream, schema: pa.Schema, who: str) -> Stream:
     return selected(deltas, "select", {name: col(name) for name in schema.names}, who)
 
 
-def selected(deltas: Stream, name: str, wanted: Mapping[str, Expression], who: str) -> Stream:
+def selected(deltas: PhysicalStream, name: str, wanted: Mapping[str, Expression], who: str) -> PhysicalStream:
     """Rows with other columns."""
     if not wanted:
         raise FlowError(f"{who} would have no columns, but a table needs at least one. Keep one.")
@@ -96,35 +96,35 @@ def selected(deltas: Stream, name: str, wanted: Mapping[str, Expression], who: s
     return _one(name, spec(Weighed, made), deltas, made.schema)
 
 
-def filtered(deltas: Stream, name: str, condition: Expression, who: str) -> Stream:
+def filtered(deltas: PhysicalStream, name: str, condition: Expression, who: str) -> PhysicalStream:
     """The rows for which a condition holds."""
     compiled = compile_condition(condition, rows_schema(deltas), who)
-    return _one(name, spec(Filter, compiled), deltas, rows_schema(deltas))
+    return _one(name, spec(PhysicalFilter, compiled), deltas, rows_schema(deltas))
 
 
-def in_windows(deltas: Stream, name: str, asked: Windowing) -> Stream:
+def in_windows(deltas: PhysicalStream, name: str, asked: Windowing) -> PhysicalStream:
     """Rows with the windows in which they lie."""
     return _one(name, spec(InWindows, asked), deltas, asked.schema)
 
 
 def kept_until(
-    deltas: Stream,
+    deltas: PhysicalStream,
     name: str,
     when: Expression,
     who: str,
     *,
     only_grows: bool,
-    beside: Stream | None = None,
+    beside: PhysicalStream | None = None,
     later: int = 0,
-) -> Stream:
+) -> PhysicalStream:
     """The rows whose event time is not over, or was not so long ago; also by that of a stream beside it."""
     others = () if beside is None else (beside,)
     return _waiting(deltas, name, when, who, KeptUntil, deltas.schema, others, later, only_grows=only_grows)
 
 
 def open_sessions(
-    deltas: Stream, name: str, keys: tuple[str, ...], function: Sessions, result: pa.Schema, who: str
-) -> Stream:
+    deltas: PhysicalStream, name: str, keys: tuple[str, ...], function: Sessions, result: pa.Schema, who: str
+) -> PhysicalStream:
     """The rows of sessions whose event time is not over."""
     kind, told, lateness = bounds_for(deltas, who)
     if kind != result.field(len(result) - 1).type:
@@ -141,32 +141,34 @@ def open_sessions(
 
 
 def epoch_sessions(
-    deltas: Stream, name: str, keys: tuple[str, ...], function: Sessions, every: int
-) -> Stream:
+    deltas: PhysicalStream, name: str, keys: tuple[str, ...], function: Sessions, every: int
+) -> PhysicalStream:
     """The rows of sessions, in the epoch in which these are over, where epochs are event time."""
     plan = GroupPlan(deltas.schema, keys, function.result, keys, function, 0)
     inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": pa.schema(list(function.result)[:-1])}
     return add_operator(name, spec(EpochSessions, plan, every), inputs, outputs, in_order=True)[0]
 
 
-def final(deltas: Stream, name: str, when: Expression, who: str, *, only_grows: bool) -> Stream:
+def final(
+    deltas: PhysicalStream, name: str, when: Expression, who: str, *, only_grows: bool
+) -> PhysicalStream:
     """Each row once, without its weight, when its event time is over."""
     check_forgets(deltas, who)
     return _waiting(deltas, name, when, who, Final, rows_schema(deltas), only_grows=only_grows)
 
 
 def _waiting(
-    deltas: Stream,
+    deltas: PhysicalStream,
     name: str,
     when: Expression,
     who: str,
     logic: type[AwaitsEventTime],
     result: pa.Schema,
-    others: tuple[Stream, ...] = (),
+    others: tuple[PhysicalStream, ...] = (),
     later: int = 0,
     *,
     only_grows: bool = False,
-) -> Stream:
+) -> PhysicalStream:
     kind, told, lateness = bounds_for(deltas, who, *others)
     compiled = compile_expression(when, rows_schema(deltas), who)
     if event_time_type(f"{who}: {when}", compiled.type) != kind:
@@ -183,7 +185,7 @@ def _waiting(
     return made
 
 
-def _nodes_above(deltas: Stream) -> list[Node]:
+def _nodes_above(deltas: PhysicalStream) -> list[Node]:
     builder = wiring(deltas).builder
     return [builder.plan.nodes[index] for index in above(builder, wiring(deltas).source.operator)]
 
@@ -194,43 +196,45 @@ def _makes_sessions(node: Node) -> bool:
 
 
 def exploded(
-    deltas: Stream, column: str, position: str | None, name: str, is_outer: bool, who: str
-) -> Stream:
+    deltas: PhysicalStream, column: str, position: str | None, name: str, is_outer: bool, who: str
+) -> PhysicalStream:
     """One row for each element of a list."""
     plan = exploding(who, rows_schema(deltas), column, position, is_outer=is_outer, last=(DIFF_FIELD,))
     weighed_columns(who, list(plan.schema)[:-1])
-    return _one(name, spec(Explode, plan), deltas, pa.schema(list(plan.schema)[:-1]))
+    return _one(name, spec(PhysicalExplode, plan), deltas, pa.schema(list(plan.schema)[:-1]))
 
 
-def mapped(deltas: Stream, function: BatchFunction, schema: pa.Schema, name: str, who: str) -> Stream:
+def mapped(
+    deltas: PhysicalStream, function: BatchFunction, schema: pa.Schema, name: str, who: str
+) -> PhysicalStream:
     """What a function makes of the rows."""
     made = pa.schema(list(weighed_columns(who, schema))[:-1])
     return _one(name, spec(MappedRows, function, made), deltas, made)
 
 
-def negated(deltas: Stream, name: str) -> Stream:
+def negated(deltas: PhysicalStream, name: str) -> PhysicalStream:
     """The same rows taken away."""
     return _one(name, Negated, deltas, rows_schema(deltas))
 
 
-def union_all(one: Stream, other: Stream, name: str) -> Stream:
+def union_all(one: PhysicalStream, other: PhysicalStream, name: str) -> PhysicalStream:
     """The rows of both."""
     return add_operator(name, Concat, {"left": one, "right": other}, {"out": one.schema})[0]
 
 
-def subtract(deltas: Stream, part: Stream, name: str) -> Stream:
+def subtract(deltas: PhysicalStream, part: PhysicalStream, name: str) -> PhysicalStream:
     """A table without some of its own rows."""
     return union_all(deltas, negated(part, f"{name}: negated"), name)
 
 
 def on_groups(
-    deltas: Stream,
+    deltas: PhysicalStream,
     name: str,
     keys: tuple[str, ...],
     function: GroupFunction,
     result: pa.Schema,
     summing: Summing | None = None,
-) -> Stream:
+) -> PhysicalStream:
     """What a function makes of the rows of each key, or of their sums."""
     rounds = len(deltas.loops)
     plan = GroupPlan(deltas.schema, keys, weighed(f"'{name}'", result), keys, function, rounds, summing)
@@ -239,12 +243,12 @@ def on_groups(
 
 
 def on_sums(
-    deltas: Stream,
+    deltas: PhysicalStream,
     name: str,
     keys: tuple[str, ...],
     aggregates: Mapping[str, LinearAggregate],
     result: pa.Schema,
-) -> Stream:
+) -> PhysicalStream:
     """Aggregates of each key that are sums."""
     summing = Summing(deltas.schema, keys, aggregates)
     if deltas.loops:
@@ -256,13 +260,13 @@ def on_sums(
 
 
 def on_extremes(
-    deltas: Stream,
+    deltas: PhysicalStream,
     name: str,
     keys: tuple[str, ...],
     aggregates: Mapping[str, LinearAggregate],
     extremes: Mapping[str, FirstValue],
     result: pa.Schema,
-) -> Stream:
+) -> PhysicalStream:
     """Values in the first rows of each key, and aggregates that are sums; not for loops."""
     assert not deltas.loops
     plan = ExtremesPlan(Summing(deltas.schema, keys, aggregates), extremes, weighed(f"'{name}'", result))
@@ -271,14 +275,14 @@ def on_extremes(
 
 
 def on_top(
-    deltas: Stream,
+    deltas: PhysicalStream,
     name: str,
     keys: tuple[str, ...],
     first: First,
     result: pa.Schema,
     *,
     only_grows: bool = False,
-) -> Stream:
+) -> PhysicalStream:
     """The first rows of each key; of a table that only grows no others are kept."""
     if deltas.loops:
         return on_groups(deltas, name, keys, first, result)
@@ -291,7 +295,7 @@ def on_top(
     return add_operator(name, logic, inputs, outputs, in_order=True)[0]
 
 
-def distinct(deltas: Stream, name: str) -> Stream:
+def distinct(deltas: PhysicalStream, name: str) -> PhysicalStream:
     """Every row once."""
     rows = rows_schema(deltas)
     if deltas.loops:
@@ -303,14 +307,14 @@ def distinct(deltas: Stream, name: str) -> Stream:
 
 
 def inner_join(
-    left: Stream,
-    right: Stream,
+    left: PhysicalStream,
+    right: PhysicalStream,
     asked: Joining,
     name: str,
     where: Expression | None = None,
     *,
     nulls_match: bool = False,
-) -> Stream:
+) -> PhysicalStream:
     """The pairs of rows with equal keys for which a condition holds."""
     condition = None if where is None else compile_condition(where, asked.result, f"where= of '{name}'")
     plan = JoinPlan(
@@ -333,12 +337,12 @@ def inner_join(
     return add_operator(name, logic, inputs, {"out": plan.result}, in_order=True)[0]
 
 
-def semi_join_rows(deltas: Stream, known: Stream, name: str) -> Stream:
+def semi_join_rows(deltas: PhysicalStream, known: PhysicalStream, name: str) -> PhysicalStream:
     """The rows that another table has, too; null equals null. There each row must be once."""
     rows = rows_schema(deltas)
     asked = joining(name, rows, rows_schema(known), tuple(rows.names), "")
     return inner_join(deltas, known, asked, name, nulls_match=True)
 
 
-def _one(name: str, logic: Callable[[], Any], deltas: Stream, schema: pa.Schema) -> Stream:
+def _one(name: str, logic: Callable[[], Any], deltas: PhysicalStream, schema: pa.Schema) -> PhysicalStream:
     return add_operator(name, logic, {"in": deltas}, {"out": weighed(f"'{name}'", schema)})[0]

@@ -23,7 +23,7 @@ from pointstamp.expressions.time_windows import Span
 from pointstamp.expressions.tree import Expression, Value, col
 from pointstamp.flow.event_epochs import epochs_above
 from pointstamp.flow.outlet import Outlet, add_operator, check_adds_up, wiring
-from pointstamp.flow.physical_stream import Loop, Stream
+from pointstamp.flow.physical_stream import PhysicalLoop, PhysicalStream
 from pointstamp.flow.plan import How
 from pointstamp.flow.updates import Passes
 from pointstamp.flow.watermarks import has_promise
@@ -49,65 +49,67 @@ from pointstamp.reduce.aggregate import Aggregation
 from pointstamp.topology.ports import OperatorIndex
 
 
-class Table:
+class PhysicalTable:
     """Rows that appear and disappear; made by ``stream.to_table()`` and by operations on other tables."""
 
-    def __init__(self, changes: Stream) -> None:
+    def __init__(self, changes: PhysicalStream) -> None:
         assert changes.schema.names[-1] == DIFF
         self._deltas = changes
         """The changes in parts, as operations make them: weights of one row may come one by one."""
         self.schema = operations.rows_schema(changes)
 
-    def changes(self, *, name: str = "changes") -> Stream:
+    def changes(self, *, name: str = "changes") -> PhysicalStream:
         """The table as a stream of its changes: each row that changed in an epoch once, with ``diff``."""
         return operations.summed(self._deltas, name, None if self.only_appends else Passes.CHANGES)
 
-    def upserts(self, *keys: str, deleted: str = "deleted", name: str = "upserts") -> Stream:
+    def upserts(self, *keys: str, deleted: str = "deleted", name: str = "upserts") -> PhysicalStream:
         """The table as a stream of its newest rows: for each key that changed in an epoch, its row."""
         return newest_rows(self._deltas, keys, deleted, name, f"'{name}' of {self}")
 
     # Row by row.
 
-    def select(self, *columns: str | Expression, name: str = "select", **named: Value) -> "Table":
+    def select(self, *columns: str | Expression, name: str = "select", **named: Value) -> "PhysicalTable":
         """Other columns, by name or by expression: ``select("id", total=ps.col("price") * 2)``."""
         return self.project(name, chosen(f"'{name}' of {self}", columns, named))
 
-    def drop(self, *columns: str) -> "Table":
+    def drop(self, *columns: str) -> "PhysicalTable":
         """Without these columns; rows that are equal without them are added up."""
         return self.project("drop", others(f"drop of {self}", self.schema, columns))
 
-    def filter(self, condition: Expression, *, name: str = "filter") -> "Table":
+    def filter(self, condition: Expression, *, name: str = "filter") -> "PhysicalTable":
         """The rows for which a condition holds; null counts as false."""
         if not isinstance(condition, Expression):
             raise FlowError(
                 f"'{name}' of {self} needs an expression such as ps.col('price') > 1, got "
                 f"{type(condition).__name__}. Write one."
             )
-        return Table(operations.filtered(self._deltas, name, condition, f"'{name}' of {self}"))
+        return PhysicalTable(operations.filtered(self._deltas, name, condition, f"'{name}' of {self}"))
 
     def explode(
         self, column: str, *, outer: bool = False, position: str | None = None, name: str = "explode"
-    ) -> "Table":
+    ) -> "PhysicalTable":
         """One row for each element of a list; the column is then the element."""
-        return Table(operations.exploded(self._deltas, column, position, name, outer, f"'{name}' of {self}"))
+        return PhysicalTable(
+            operations.exploded(self._deltas, column, position, name, outer, f"'{name}' of {self}")
+        )
 
     def map_batches(
         self, function: BatchFunction, schema: str | pa.Schema | None = None, *, name: str = "map"
-    ) -> "Table":
+    ) -> "PhysicalTable":
         """What a function makes of rows; the columns stay unless others are given."""
         wanted = self.schema if schema is None else as_schema(schema)
-        return Table(operations.mapped(self._deltas, function, wanted, name, f"'{name}' of {self}"))
+        return PhysicalTable(operations.mapped(self._deltas, function, wanted, name, f"'{name}' of {self}"))
 
     def flat_map(
         self, function: Callable[[Row], Iterable[Row]], schema: str | pa.Schema, *, name: str = "flat map"
-    ) -> "Table":
+    ) -> "PhysicalTable":
         """The rows that a function yields for each row, as dictionaries: the same whenever the row comes."""
         who = Label(name)
         return self.map_batches(lambda batch: rows_of_rows(function, batch, who), schema, name=name)
 
-    def union(self, other: "Table", *, name: str = "union") -> "Table":
+    def union(self, other: "PhysicalTable", *, name: str = "union") -> "PhysicalTable":
         """The rows of both, with all their copies (SQL's ``union all``)."""
-        return Table(operations.union_all(self._deltas, self._like(name, other), name))
+        return PhysicalTable(operations.union_all(self._deltas, self._like(name, other), name))
 
     def window(
         self,
@@ -119,37 +121,37 @@ class Table:
         start: str = "window_start",
         end: str = "window_end",
         name: str = "window",
-    ) -> "Table":
+    ) -> "PhysicalTable":
         """Each row with the windows of event time in which it lies."""
         check_new_names(f"'{name}' of {self}", (start, end))
         asked = windowing(f"'{name}' of {self}", self.schema, at, (size, slide, offset), (start, end))
-        return Table(operations.in_windows(self._deltas, name, asked))
+        return PhysicalTable(operations.in_windows(self._deltas, name, asked))
 
     # Two tables.
 
     def join(
         self,
-        other: "Table",
+        other: "PhysicalTable",
         on: str | Mapping[str, str] | Iterable[str] = (),
         *,
         how: How = "inner",
         where: Expression | None = None,
         suffix: str = "_right",
         name: str = "join",
-    ) -> "Table":
+    ) -> "PhysicalTable":
         """The pairs of rows of both tables that have equal keys; a null equals nothing."""
         self._check_table(name, other)
         who = f"'{name}' of {self} and {other}"
         kind = checked_how(who, how)
         if kind == "cross":
             check_no_key(who, on)
-            return Table(all_pairs(self._deltas, deltas_of(other), suffix, where, name, who))
+            return PhysicalTable(all_pairs(self._deltas, deltas_of(other), suffix, where, name, who))
         asked = joining(who, self.schema, other.schema, on, suffix)
-        return Table(joined(self._deltas, deltas_of(other), asked, kind, where, name))
+        return PhysicalTable(joined(self._deltas, deltas_of(other), asked, kind, where, name))
 
     def join_as_of(
         self,
-        other: "Table",
+        other: "PhysicalTable",
         on: str | Mapping[str, str] | Iterable[str],
         *,
         at: str | Mapping[str, str],
@@ -158,42 +160,46 @@ class Table:
         tolerance: Tolerance | None = None,
         suffix: str = "_right",
         name: str = "join as of",
-    ) -> "Table":
+    ) -> "PhysicalTable":
         """Each row beside one row of the other table that has its key: the last one that is not later."""
         self._check_table(name, other)
         who = f"'{name}' of {self} and {other}"
         joined_on = joining(who, self.schema, other.schema, on, suffix)
         asked = as_of(who, joined_on, at, direction=direction, how=how, tolerance=tolerance)
-        return Table(joined_as_of(self._deltas, deltas_of(other), asked, name, who))
+        return PhysicalTable(joined_as_of(self._deltas, deltas_of(other), asked, name, who))
 
-    def minus(self, other: "Table", *, name: str = "minus") -> "Table":
+    def minus(self, other: "PhysicalTable", *, name: str = "minus") -> "PhysicalTable":
         """The rows of this table that the other has not, each once (SQL's ``except``)."""
         theirs = self._like(name, other)
         if not self._deltas.loops:
-            return Table(in_both(self._deltas, theirs, name, wanted=False))
+            return PhysicalTable(in_both(self._deltas, theirs, name, wanted=False))
         own = operations.distinct(self._deltas, f"{name}: left")
         both = operations.semi_join_rows(own, operations.distinct(theirs, f"{name}: right"), f"{name}: both")
-        return Table(operations.subtract(own, both, name))
+        return PhysicalTable(operations.subtract(own, both, name))
 
-    def intersect(self, other: "Table", *, name: str = "intersect") -> "Table":
+    def intersect(self, other: "PhysicalTable", *, name: str = "intersect") -> "PhysicalTable":
         """The rows that both tables have, each once."""
         theirs = self._like(name, other)
         if not self._deltas.loops:
-            return Table(in_both(self._deltas, theirs, name, wanted=True))
+            return PhysicalTable(in_both(self._deltas, theirs, name, wanted=True))
         own = operations.distinct(self._deltas, f"{name}: left")
-        return Table(operations.semi_join_rows(own, operations.distinct(theirs, f"{name}: right"), name))
+        return PhysicalTable(
+            operations.semi_join_rows(own, operations.distinct(theirs, f"{name}: right"), name)
+        )
 
     # By key.
 
-    def distinct(self, *keys: str, by: str | Iterable[str] = (), name: str = "distinct") -> "Table":
+    def distinct(self, *keys: str, by: str | Iterable[str] = (), name: str = "distinct") -> "PhysicalTable":
         """Every row once; with keys one row for each key, the first in an order."""
         if not keys and not by:
-            return Table(operations.distinct(self._deltas, name))
-        return Table(one_of_each(self._deltas, keys, by, name, f"'{name}' of {self}"))
+            return PhysicalTable(operations.distinct(self._deltas, name))
+        return PhysicalTable(one_of_each(self._deltas, keys, by, name, f"'{name}' of {self}"))
 
-    def reduce(self, *keys: str, aggregates: Mapping[str, Aggregation], name: str = "reduce") -> "Table":
+    def reduce(
+        self, *keys: str, aggregates: Mapping[str, Aggregation], name: str = "reduce"
+    ) -> "PhysicalTable":
         """One row for each key, with aggregates of its rows."""
-        return Table(reduced(self._deltas, keys, aggregates, name, f"'{name}' of {self}"))
+        return PhysicalTable(reduced(self._deltas, keys, aggregates, name, f"'{name}' of {self}"))
 
     def top(
         self,
@@ -203,7 +209,7 @@ class Table:
         ties: bool = False,
         rank: str | None = None,
         name: str = "top",
-    ) -> "Table":
+    ) -> "PhysicalTable":
         """The first rows of each key, or of the whole table: ``top(3, "shop", by="price desc")``."""
         who = f"'{name}' of {self}"
         check_columns(who, self.schema, keys)
@@ -222,24 +228,26 @@ class Table:
         order = ordering(who, self.schema, by)
         function = First(count, order, ties, rank, weighed(who, result))
         grows = self.only_appends
-        made = Table(operations.on_top(changes, name, keys or (ALL,), function, result, only_grows=grows))
+        made = PhysicalTable(
+            operations.on_top(changes, name, keys or (ALL,), function, result, only_grows=grows)
+        )
         return made.drop(ALL) if is_only_keys or not keys else made
 
     def with_order(
         self, *keys: str, by: str | Iterable[str], functions: Mapping[str, OrderFunction], name: str = "over"
-    ) -> "Table":
+    ) -> "PhysicalTable":
         """All columns, and what the place of a row among the rows of its key says of it, in an order."""
-        return Table(ordered(self._deltas, keys, by, functions, name, f"'{name}' of {self}"))
+        return PhysicalTable(ordered(self._deltas, keys, by, functions, name, f"'{name}' of {self}"))
 
     def in_sessions(
         self, *keys: str, at: str, gap: Span, start: str, end: str, while_open: bool, name: str
-    ) -> "Table":
+    ) -> "PhysicalTable":
         """Each row with its session."""
         who = f"'{name}' of {self}"
         check_columns(who, self.schema, keys)
         asked = sessions(who, self.schema, at, gap, (start, end))
         if not keys:
-            whole = Table(in_one_group(self._deltas, who))
+            whole = PhysicalTable(in_one_group(self._deltas, who))
             made = whole.in_sessions(
                 ALL, at=at, gap=gap, start=start, end=end, while_open=while_open, name=name
             )
@@ -247,15 +255,15 @@ class Table:
         timed = self.filter(col(at).is_not_null(), name=f"{name}: with event time")
         rows = pa.schema(list(asked.result)[:-1])
         if while_open:
-            return Table(operations.open_sessions(deltas_of(timed), name, keys, asked, rows, who))
-        return Table(operations.on_groups(deltas_of(timed), name, keys, asked, rows))
+            return PhysicalTable(operations.open_sessions(deltas_of(timed), name, keys, asked, rows, who))
+        return PhysicalTable(operations.on_groups(deltas_of(timed), name, keys, asked, rows))
 
     # Event time.
 
-    def keep_until(self, when: str | Expression, *, name: str = "keep until") -> "Table":
+    def keep_until(self, when: str | Expression, *, name: str = "keep until") -> "PhysicalTable":
         """The rows whose time has not been passed by event time: ``retain_until("window_end")``."""
         who, grows = f"'{name}' of {self}", self.only_appends
-        return Table(operations.kept_until(self._deltas, name, _timed(when), who, only_grows=grows))
+        return PhysicalTable(operations.kept_until(self._deltas, name, _timed(when), who, only_grows=grows))
 
     def closed_sessions(
         self,
@@ -265,7 +273,7 @@ class Table:
         start: str = "session_start",
         end: str = "session_end",
         name: str = "sessions",
-    ) -> Stream:
+    ) -> PhysicalStream:
         """Each row once, with its session, when event time has passed its end."""
         epochs = None if has_promise(self._deltas) else epochs_above(self._deltas)
         if epochs is None:
@@ -273,7 +281,7 @@ class Table:
             return made.final(end, name=f"{name}: closed")
         who = f"'{name}' of {self}"
         check_columns(who, self.schema, keys)
-        table, by = (self, keys) if keys else (Table(in_one_group(self._deltas, who)), (ALL,))
+        table, by = (self, keys) if keys else (PhysicalTable(in_one_group(self._deltas, who)), (ALL,))
         asked = sessions(who, table.schema, at, gap, (start, end))
         if at != epochs.at:
             raise FlowError(
@@ -284,14 +292,14 @@ class Table:
 
     def join_within(
         self,
-        other: "Table",
+        other: "PhysicalTable",
         on: str | Mapping[str, str] | Iterable[str],
         *,
         at: str | Mapping[str, str],
         within: Span | tuple[Span, Span],
         suffix: str = "_right",
         name: str = "join within",
-    ) -> Stream:
+    ) -> PhysicalStream:
         """As ``stream.join_interval``, for tables to which rows are only added."""
         self._check_table(name, other)
         for side in (self, other):
@@ -302,20 +310,24 @@ class Table:
                 )
         return pairs_within(self._deltas, deltas_of(other), on, at, within, suffix, name)
 
-    def final(self, when: str | Expression = "window_end", *, name: str = "final") -> Stream:
+    def final(self, when: str | Expression = "window_end", *, name: str = "final") -> PhysicalStream:
         """Each row once, as it is when event time has passed its time; nothing that happens to it later."""
         who = f"'{name}' of {self}"
         return operations.final(self._deltas, name, _timed(when), who, only_grows=self.only_appends)
 
     # Loops.
 
-    def loop(self, name: str = "loop", *, max_rounds: int | None = None) -> "TableLoop":
+    def loop(self, name: str = "loop", *, max_rounds: int | None = None) -> "PhysicalTableLoop":
         """Open a loop of tables where this one stands: ``with table.loop("reach") as loop``."""
-        return TableLoop(self._deltas.loop(name, max_rounds=max_rounds), max_rounds)
+        return PhysicalTableLoop(self._deltas.loop(name, max_rounds=max_rounds), max_rounds)
 
-    def enter(self, loop: "Loop | TableLoop") -> "Table":
+    def enter(self, loop: "PhysicalLoop | PhysicalTableLoop") -> "PhysicalTable":
         """The same table inside a loop, the same in every round."""
-        return loop.enter(self) if isinstance(loop, TableLoop) else Table(loop.enter(self._deltas))
+        return (
+            loop.enter(self)
+            if isinstance(loop, PhysicalTableLoop)
+            else PhysicalTable(loop.enter(self._deltas))
+        )
 
     @property
     def loops(self) -> tuple[str, ...]:
@@ -329,7 +341,7 @@ class Table:
         """Whether rows are only added: no operation that it is made of can take one away."""
         return only_appends(wiring(self._deltas).builder.plan, wiring(self._deltas).source)
 
-    def appended(self, *, name: str = "appended") -> Stream:
+    def appended(self, *, name: str = "appended") -> PhysicalStream:
         """The rows as a stream, as they are added; for tables that only grow, and refused for others."""
         if not self.only_appends:
             raise FlowError(
@@ -338,19 +350,19 @@ class Table:
             )
         return operations.expand_multiplicity(self._deltas, name)
 
-    def project(self, name: str, wanted: Mapping[str, Expression]) -> "Table":
+    def project(self, name: str, wanted: Mapping[str, Expression]) -> "PhysicalTable":
         """Other columns, each an expression."""
         check_new_names(f"'{name}' of {self}", [new for new in wanted if new not in self.schema.names])
-        return Table(operations.selected(self._deltas, name, wanted, f"'{name}' of {self}"))
+        return PhysicalTable(operations.selected(self._deltas, name, wanted, f"'{name}' of {self}"))
 
-    def _check_table(self, name: str, other: "Table") -> None:
-        if not isinstance(other, Table):
+    def _check_table(self, name: str, other: "PhysicalTable") -> None:
+        if not isinstance(other, PhysicalTable):
             raise FlowError(
                 f"'{name}' of {self} needs a table, got {type(other).__name__}. Make a table "
                 "of a stream with to_table()."
             )
 
-    def _like(self, name: str, other: "Table") -> Stream:
+    def _like(self, name: str, other: "PhysicalTable") -> PhysicalStream:
         """The changes of a table that has the columns of this one, in the same order."""
         self._check_table(name, other)
         return operations.in_order_of(deltas_of(other), self.schema, f"'{name}' of {self} and {other}")
@@ -363,7 +375,7 @@ def _timed(when: str | Expression) -> Expression:
     return col(when) if isinstance(when, str) else when
 
 
-def deltas_of(table: Table) -> Stream:
+def deltas_of(table: PhysicalTable) -> PhysicalStream:
     """The changes of a table as they are sent; for those who write tables, and not for users."""
     return table._deltas  # noqa: SLF001 - this function is the one way to it
 
@@ -372,8 +384,8 @@ def deltas_of(table: Table) -> Stream:
 
 
 def one_of_each(
-    changes: Stream, keys: tuple[str, ...], by: str | Iterable[str], name: str, who: str
-) -> Stream:
+    changes: PhysicalStream, keys: tuple[str, ...], by: str | Iterable[str], name: str, who: str
+) -> PhysicalStream:
     """The first row of each key; what the order leaves open is decided by all columns from left to right."""
     schema = operations.rows_schema(changes)
     check_columns(who, schema, keys)
@@ -389,7 +401,7 @@ def one_of_each(
     return operations.on_top(changes, name, keys, function, schema)
 
 
-class TableLoop:
+class PhysicalTableLoop:
     """An open loop of tables, for what ``iterate`` cannot say; made by ``table.loop(...)``.
 
         with edges.loop("reach") as loop:
@@ -407,10 +419,10 @@ class TableLoop:
     Several variables in one block are recursion by turns. A block in a block has rounds of its own.
     """
 
-    def __init__(self, loop: Loop, rounds_max: int | None) -> None:
+    def __init__(self, loop: PhysicalLoop, rounds_max: int | None) -> None:
         self._loop = loop
         self._rounds_max = rounds_max
-        self._variables: dict[OperatorIndex, tuple[Stream, Stream | None]] = {}
+        self._variables: dict[OperatorIndex, tuple[PhysicalStream, PhysicalStream | None]] = {}
         """By where a variable comes out: what comes round, and the start."""
 
     @property
@@ -418,14 +430,14 @@ class TableLoop:
         """What the loop is called."""
         return self._loop.name
 
-    def enter(self, table: Table) -> Table:
+    def enter(self, table: PhysicalTable) -> PhysicalTable:
         """The same table inside the loop, the same in every round."""
-        return Table(self._loop.enter(self._changes("enter", table)))
+        return PhysicalTable(self._loop.enter(self._changes("enter", table)))
 
-    def variable(self, start: Table | str | pa.Schema, name: str = "variable") -> Table:
+    def variable(self, start: PhysicalTable | str | pa.Schema, name: str = "variable") -> PhysicalTable:
         """A table that is this one in round 0, and what is fed back later; a schema begins without rows."""
         who = f"loop '{self.name}': the variable '{name}'"
-        if not isinstance(start, Table):
+        if not isinstance(start, PhysicalTable):
             if not isinstance(start, str | pa.Schema):
                 raise FlowError(
                     f"{who} needs its table in round 0, or the columns of an empty one, got "
@@ -438,9 +450,9 @@ class TableLoop:
             again = self._loop.variable(initial.schema, name)
             made = operations.union_all(initial, again, "so far")
         self._variables[wiring(made).source.operator] = again, initial
-        return Table(made)
+        return PhysicalTable(made)
 
-    def feedback(self, variable: Table, table: Table) -> None:
+    def feedback(self, variable: PhysicalTable, table: PhysicalTable) -> None:
         """Let the variable be this table in the next round."""
         source = wiring(self._changes("feedback", variable)).source.operator
         if source not in self._variables:
@@ -458,12 +470,12 @@ class TableLoop:
         round_again = add_operator("what goes round", logic, by, {"out": added.schema})[0]
         self._loop.feedback(again, round_again)
 
-    def leave(self, table: Table) -> Table:
+    def leave(self, table: PhysicalTable) -> PhysicalTable:
         """The table outside the loop, as it is after the last round."""
-        return Table(self._loop.leave(self._changes("leave", table)))
+        return PhysicalTable(self._loop.leave(self._changes("leave", table)))
 
-    def _changes(self, act: str, table: Table) -> Stream:
-        if not isinstance(table, Table):
+    def _changes(self, act: str, table: PhysicalTable) -> PhysicalStream:
+        if not isinstance(table, PhysicalTable):
             raise FlowError(
                 f"loop '{self.name}': {act} of a loop of tables needs a table, got "
                 f"{type(table).__name__}. Make a table of a stream with to_table()."
@@ -487,25 +499,25 @@ class TableLoop:
 # sent as often as it is there.
 
 
-class OneTime(Stream):
+class OneTime(PhysicalStream):
     """The changes of a table that is there for one time only."""
 
     _begins_anew = True
 
 
 def within_times(
-    name: str, streams: Sequence[Outlet], body: Callable[..., Table], *, in_parts: bool
-) -> Stream:
+    name: str, streams: Sequence[Outlet], body: Callable[..., PhysicalTable], *, in_parts: bool
+) -> PhysicalStream:
     """What a body makes of the tables that the rows of a time are, as a stream.
 
     ``in_parts`` says that it comes in parts that must be added up, such as rows that another part takes away.
     """
-    tables = [Table(_rows_of(stream, name)) for stream in streams]
+    tables = [PhysicalTable(_rows_of(stream, name)) for stream in streams]
     made = deltas_of(body(*tables))
     made = operations.summed(made, f"{name}: added up") if in_parts else made
     sent = add_operator(f"{name}: rows", Repeated, {"in": made}, {"out": operations.rows_schema(made)})[0]
     at = wiring(sent)
-    return Stream(at.builder, at.source, sent.schema, at.scope)
+    return PhysicalStream(at.builder, at.source, sent.schema, at.scope)
 
 
 def _rows_of(stream: Outlet, name: str) -> OneTime:

@@ -27,7 +27,7 @@ from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.select_columns import check_columns
 from pointstamp.expressions.tree import Expression, lit
 from pointstamp.flow.outlet import add_operator, check_adds_up, wiring
-from pointstamp.flow.physical_stream import Stream
+from pointstamp.flow.physical_stream import PhysicalStream
 from pointstamp.flow.updates import Passes
 from pointstamp.incremental.aggregation import ALL
 from pointstamp.incremental.column_names import check_new_names, weighed, weighed_columns
@@ -57,7 +57,7 @@ class RollingPlan:
     function: Aggregating
 
 
-class Rolling:
+class PhysicalRolling:
     """Sends each row with aggregates of the last rows of its key when an epoch is settled; keeps these."""
 
     keeps: ClassVar = "the last rows of each key; a row costs the last rows of its key"
@@ -187,7 +187,7 @@ class Rolls:
     name: str
 
 
-def rolled(stream: Stream, asked: Rolls) -> Stream:
+def rolled(stream: PhysicalStream, asked: Rolls) -> PhysicalStream:
     """Every row of a stream with aggregates of the last rows of its key."""
     name, who = asked.name, f"'{asked.name}' of {stream}"
     _check(stream, asked, who)
@@ -212,10 +212,12 @@ def rolled(stream: Stream, asked: Rolls) -> Stream:
         Aggregating(found, weighed(who, result)),
     )
     inputs, outputs = {"in": looked_at.exchange(*keys)}, {"out": result}
-    return add_operator(name, spec(Rolling, plan), inputs, outputs, in_order=True, sends=Passes.ADDED)[0]
+    return add_operator(
+        name, spec(PhysicalRolling, plan), inputs, outputs, in_order=True, sends=Passes.ADDED
+    )[0]
 
 
-def _check(stream: Stream, asked: Rolls, who: str) -> None:
+def _check(stream: PhysicalStream, asked: Rolls, who: str) -> None:
     rows: object = asked.rows
     if not isinstance(rows, int) or rows < 1:
         raise FlowError(f"{who}: rows must be 1 or more, got {rows!r}. Give a number of rows.")

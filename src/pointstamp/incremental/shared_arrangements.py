@@ -12,8 +12,9 @@ import pyarrow as pa
 from pointstamp.arrangement.arrangement import Arrangement
 from pointstamp.arrangement.ordering import Ordered
 from pointstamp.flow.outlet import wiring
-from pointstamp.flow.physical_stream import Stream
+from pointstamp.flow.physical_stream import PhysicalStream
 from pointstamp.flow.plan import Node, Plan
+from pointstamp.operators.interface import PassesOn
 from pointstamp.operators.spec import spec_of
 from pointstamp.state.pieces import Piece
 from pointstamp.topology.ports import SourcePort
@@ -32,16 +33,19 @@ class TableByKey:
 
 
 def arranged_by(
-    deltas: Stream, keys: tuple[str, ...], *, has_nulls: bool = False, order: Ordered | None = None
+    deltas: PhysicalStream, keys: tuple[str, ...], *, has_nulls: bool = False, order: Ordered | None = None
 ) -> TableByKey:
     """What an operator keeps that arranges these changes by these columns.
 
-    An operator that says of itself that it ``passes_on`` what comes sends the changes that it is given, so
-    both are one table.
+    An operator that says that it ``PassesOn`` what comes sends the changes that it is given, so both are one
+    table.
     """
     at = wiring(deltas)
     source = at.source
-    while getattr(spec_of((node := at.builder.plan.nodes[source.operator]).logic).kind, "passes_on", False):
+    nodes = at.builder.plan.nodes
+    while isinstance(kind := spec_of((node := nodes[source.operator]).logic).kind, type) and issubclass(
+        kind, PassesOn
+    ):
         (port,) = node.inputs
         assert port.source is not None, "only what is wired passes anything on"
         source = port.source

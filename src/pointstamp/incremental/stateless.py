@@ -24,15 +24,15 @@ from pointstamp.errors import FlowError
 from pointstamp.expressions.select_columns import Selection
 from pointstamp.expressions.tree import Column
 from pointstamp.operators.context import Context
+from pointstamp.operators.interface import RunsInChain
 from pointstamp.operators.stateless import BatchFunction
 from pointstamp.state.pieces import Piece
 
 
-class Appended:
+class Appended(RunsInChain):
     """Sends the rows of a stream with the weight 1, or with the weights of one of its columns."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
-    runs_in_chain: ClassVar = True
 
     def __init__(self, schema: pa.Schema, weight: str | None) -> None:
         self._schema = schema
@@ -75,22 +75,20 @@ class Appended:
         return column if column.dtype == np.int64 else np.asarray(pa.array(column).cast(pa.int64()))
 
 
-class Negated:
+class Negated(RunsInChain):
     """Sends the same rows taken away."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
-    runs_in_chain: ClassVar = True
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Send the rows with the opposite weights."""
         context.send(with_weights(batch, -batch.column(DIFF).to_numpy()))
 
 
-class Weighed:
+class Weighed(RunsInChain):
     """Sends each row with other columns, worked out from its own, and with its weight."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
-    runs_in_chain: ClassVar = True
 
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
@@ -114,11 +112,10 @@ class Weighed:
         context.send(pa.RecordBatch.from_arrays([*made, batch.column(DIFF)], schema=self._schema))
 
 
-class Repeated:
+class Repeated(RunsInChain):
     """Sends rows without their weights, each as often as its weight says."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
-    runs_in_chain: ClassVar = True
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Send the copies of each row."""
@@ -139,11 +136,10 @@ class Repeated:
 # appeared.
 
 
-class MappedRows:
+class MappedRows(RunsInChain):
     """Sends what a function makes of rows, with the weights of the rows."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
-    runs_in_chain: ClassVar = True
 
     def __init__(self, function: BatchFunction, rows: pa.Schema) -> None:
         self._function = function

@@ -24,7 +24,7 @@ from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.compiler import compile_expression
 from pointstamp.expressions.select_columns import check_columns
 from pointstamp.expressions.tree import Expression, col, lit
-from pointstamp.flow.physical_stream import Stream
+from pointstamp.flow.physical_stream import PhysicalStream
 from pointstamp.incremental import operations
 from pointstamp.incremental.aggregation import ALL
 from pointstamp.incremental.column_names import check_new_names, weighed
@@ -536,13 +536,13 @@ _VALUES: Final[Mapping[str, Callable[[Ranked, pa.Array], pa.Array]]] = {
 
 
 def ordered(
-    changes: Stream,
+    changes: PhysicalStream,
     keys: tuple[str, ...],
     by: str | Iterable[str],
     wanted: Mapping[str, object],
     name: str,
     who: str,
-) -> Stream:
+) -> PhysicalStream:
     """The rows with more columns: what their place among the rows of their key says of them."""
     schema = operations.rows_schema(changes)
     check_columns(who, schema, keys)

@@ -8,7 +8,7 @@ from typing import Final
 from pointstamp.mesh.mesh import Mesh, Parcel
 from pointstamp.mesh.wire import MessageCodec, MessageKind
 from pointstamp.progress.pointstamp import WorkerIndex
-from pointstamp.worker.ports import Message
+from pointstamp.worker.protocols import Message
 
 LOOK_SECONDS: Final = 50e-6
 """A worker that steps on and on looks for messages so often; one that has nothing to do looks at once."""

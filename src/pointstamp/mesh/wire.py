@@ -33,7 +33,7 @@ from pointstamp.progress.pointstamp import Change, WorkerIndex
 from pointstamp.topology.domain import EPOCHS, Epochs, Time, TimeOrder
 from pointstamp.topology.graph import OperatorGraph
 from pointstamp.topology.ports import Location, Target
-from pointstamp.worker.ports import DataMessage, Message
+from pointstamp.worker.protocols import DataMessage, Message
 
 Body: TypeAlias = Any
 """Anything with the buffer protocol: ``pa.Buffer`` on the way out, bytes or a memoryview on the way in."""

@@ -23,6 +23,7 @@ from pointstamp.expressions.time_windows import (
 )
 from pointstamp.expressions.tree import Expression
 from pointstamp.operators.context import Context
+from pointstamp.operators.interface import RunsInChain
 from pointstamp.topology.domain import Time
 
 BatchFunction: TypeAlias = Callable[[pa.RecordBatch], Any]
@@ -31,11 +32,10 @@ BatchFunction: TypeAlias = Callable[[pa.RecordBatch], Any]
 Row: TypeAlias = Mapping[str, Any]
 
 
-class MapBatches:
+class PhysicalMapBatches(RunsInChain):
     """Send what a function makes of each batch; None sends nothing."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
-    runs_in_chain: ClassVar = True
 
     def __init__(self, function: BatchFunction) -> None:
         self._function = function
@@ -49,11 +49,10 @@ class MapBatches:
             context.send(made)
 
 
-class Project:
+class PhysicalProject(RunsInChain):
     """Send each row with columns that are computed from its own."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
-    runs_in_chain: ClassVar = True
 
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
@@ -148,11 +147,10 @@ def _check_expression(expression: pc.Expression, schema: pa.Schema, who: str) ->
         )
 
 
-class Filter:
+class PhysicalFilter(RunsInChain):
     """Send the rows for which a condition holds, and on a second output, if there is one, the others."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
-    runs_in_chain: ClassVar = True
 
     def __init__(self, condition: MaskFunction | pc.Expression) -> None:
         self._condition = condition
@@ -165,22 +163,20 @@ class Filter:
             context.send(batch.filter(pc.invert(mask)), output=1)
 
 
-class Concat:
+class Concat(RunsInChain):
     """Send on whatever comes from any input."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
-    runs_in_chain: ClassVar = True
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
         """Pass the batch on."""
         context.send(batch)
 
 
-class Inspect:
+class PhysicalInspect(RunsInChain):
     """Show each batch with its time to a function, and send it on."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
-    runs_in_chain: ClassVar = True
 
     def __init__(self, function: Callable[[Any, pa.RecordBatch], None]) -> None:
         self._function = function
@@ -191,11 +187,10 @@ class Inspect:
         context.send(batch)
 
 
-class FlatMapRows:
+class FlatMapRows(RunsInChain):
     """Send the rows that a Python function yields for each row; it runs once per row."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
-    runs_in_chain: ClassVar = True
 
     def __init__(self, function: Callable[[Row], Iterable[Row]]) -> None:
         self._function = function
@@ -206,7 +201,7 @@ class FlatMapRows:
         context.send(rows_of_rows(self._function, batch, context.operator))
 
 
-class MapRows(FlatMapRows):
+class PhysicalMapRows(FlatMapRows):
     """Send the row that a Python function makes of each row; it runs once per row."""
 
     def __init__(self, function: Callable[[Row], Row]) -> None:
@@ -312,11 +307,10 @@ class ExplodePlan:
         )
 
 
-class Explode:
+class PhysicalExplode(RunsInChain):
     """Sends one row for each element of a list."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
-    runs_in_chain: ClassVar = True
 
     def __init__(self, plan: ExplodePlan) -> None:
         self._plan = plan
@@ -385,11 +379,10 @@ def windowing(
     return Windowing(at, windows, pa.schema([*schema, *(pa.field(name, gives) for name in names)]))
 
 
-class InWindows:
+class InWindows(RunsInChain):
     """Sends each row once for each window in which it lies, with its beginning and end."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
-    runs_in_chain: ClassVar = True
 
     def __init__(self, asked: Windowing) -> None:
         self._asked = asked

@@ -40,6 +40,7 @@ import pyarrow.compute as pc
 from pointstamp.errors import FlowError
 from pointstamp.expressions.compiler import Compiled
 from pointstamp.expressions.tree import Expression
+from pointstamp.operators.interface import DeclaresState
 from pointstamp.operators.spec import Label
 from pointstamp.state.saved import Saving
 from pointstamp.topology.ports import SourcePort
@@ -347,7 +348,7 @@ def schema_text(schema: pa.Schema) -> str:
 
 def declared_state(logic: Any) -> dict[str, str]:  # noqa: ANN401 - a user's object, or its class
     """Return the attributes that a user's operator declares as state, and how each is saved."""
-    state = getattr(logic, "state", None)
+    state = logic.state if isinstance(logic, DeclaresState) else None
     ways = state.items() if isinstance(state, Mapping) else ()
     return {name: type(way).__name__.strip("_").lower() for name, way in ways if isinstance(way, Saving)}
 

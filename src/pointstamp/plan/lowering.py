@@ -23,8 +23,12 @@ from pointstamp.flow.custom_operator import add_custom
 from pointstamp.flow.event_epochs import epochs_above, sent_ahead
 from pointstamp.flow.outlet import add_operator, wiring
 from pointstamp.flow.physical_stream import (
-    Loop,
-    Stream,
+    PhysicalLoop as Loop,
+)
+from pointstamp.flow.physical_stream import (
+    PhysicalStream as Stream,
+)
+from pointstamp.flow.physical_stream import (
     add_input,
     add_output,
     add_variable,
@@ -37,7 +41,9 @@ from pointstamp.incremental.debezium import Events
 from pointstamp.incremental.inputs import TableWay, table_of, upserted
 from pointstamp.incremental.lookup_join import looked_up
 from pointstamp.incremental.operations import summed
-from pointstamp.incremental.physical_table import Table, TableLoop, deltas_of, within_times
+from pointstamp.incremental.physical_table import PhysicalTable as Table
+from pointstamp.incremental.physical_table import PhysicalTableLoop as TableLoop
+from pointstamp.incremental.physical_table import deltas_of, within_times
 from pointstamp.incremental.rolling_aggregates import Rolls, rolled
 from pointstamp.operators.spec import spec
 from pointstamp.plan import logical, streams

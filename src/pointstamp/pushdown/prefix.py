@@ -26,7 +26,7 @@ from pointstamp.expressions.select_columns import Selection
 from pointstamp.flow.plan import ExchangeBy, InputPort, Node, NodeKind, OutputPort, Plan, StayHere
 from pointstamp.incremental.stateless import Appended, Weighed
 from pointstamp.operators.spec import OperatorSpec, spec, spec_of
-from pointstamp.operators.stateless import Filter, Project
+from pointstamp.operators.stateless import PhysicalFilter, PhysicalProject
 from pointstamp.pushdown.steps import KeepRows, MakeColumns, MakeParts, Pushed, PushedPlan, Step, quoted
 from pointstamp.pushdown.wording import ORDERED, worded
 from pointstamp.reduce.accumulators import ExactSum, State
@@ -160,10 +160,14 @@ def _step_of(node: Node, schema: pa.Schema) -> Step | None:
     made = spec_of(node.logic)
     if not isinstance(node.inputs[0].pact, StayHere):
         return None
-    if made.kind is Filter and isinstance(kept := made.parameters["condition"], Compiled):
+    if made.kind is PhysicalFilter and isinstance(kept := made.parameters["condition"], Compiled):
         condition = worded(kept.tree, schema)
         return None if condition is None else KeepRows(node.name, condition.text, schema)
-    return _made(node.name, made.parameters["selection"], schema) if made.kind in (Project, Weighed) else None
+    return (
+        _made(node.name, made.parameters["selection"], schema)
+        if made.kind in (PhysicalProject, Weighed)
+        else None
+    )
 
 
 def _made(operator: str, selection: Selection, schema: pa.Schema) -> Step | None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Final, Protocol
 
 from pointstamp.driver.event_reports import EventTeller, TellRows
-from pointstamp.driver.local import LocalTransport
+from pointstamp.driver.local_run import LocalTransport
 from pointstamp.driver.messages import (
     AskLoad,
     Order,
@@ -33,7 +33,7 @@ from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.query.member import Member
 from pointstamp.query.mission import Mission
 from pointstamp.query.snapshot_writer import InlineScribe
-from pointstamp.worker.ports import Message
+from pointstamp.worker.protocols import Message
 
 # How many rounds members in this process may work before the driver looks up.
 _ROUNDS_MAX: Final = 1000

@@ -4,7 +4,7 @@
 is called again with the same data, it resumes from there, no matter what ended it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -19,7 +19,7 @@ from pointstamp.connectors.memory import Rows
 from pointstamp.connectors.published.chain import Chain
 from pointstamp.connectors.published.reader import read_changes
 from pointstamp.connectors.sink import Sink
-from pointstamp.connectors.source import Source
+from pointstamp.connectors.source import Source, is_source
 from pointstamp.driver.feeder import EpochColumns, items_of
 from pointstamp.driver.gang import ProcessGang
 from pointstamp.driver.liveness import Sign
@@ -141,9 +141,8 @@ def run_to_end(
 def _source(plan: Plan, name: str, given: Any, column: EpochColumn | None) -> Source:  # noqa: ANN401 - whatever came
     if isinstance(given, Rows):
         return replace(given, name=given.name or name)
-    if all(hasattr(given, method) for method in ("watch", "read", "after")):
-        source: Source = given
-        return source
+    if is_source(given):
+        return given
     _check_again(name, given)
     # With an epoch column an item is what comes together, and its rows say their epochs when they are read.
     wanted = with_epochs(_schema(plan, name), column)
@@ -158,7 +157,7 @@ def _extra(plan: Plan, name: str) -> ExtraColumns:
 
 
 def _check_again(name: str, given: Any) -> None:  # noqa: ANN401 - whatever came
-    if hasattr(given, "__next__"):
+    if isinstance(given, Iterator):
         raise FlowError(
             f"input '{name}' is an iterator, but a run with a checkpoint must be able to read its inputs "
             "again. Give a list, or a source such as ps.io.files(path)."

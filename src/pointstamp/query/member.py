@@ -63,7 +63,7 @@ from pointstamp.query.watermark_report import late_names
 from pointstamp.topology.domain import Time
 from pointstamp.topology.ports import Location, Target
 from pointstamp.worker.lineage import LINEAGE, end_copy
-from pointstamp.worker.ports import Chooser, EventLog, Transport
+from pointstamp.worker.protocols import Chooser, EventLog, Transport
 from pointstamp.worker.snapshots import WorkerSnapshot
 from pointstamp.worker.worker import Worker
 

@@ -83,7 +83,7 @@ def sink_at(output: str | Sink) -> Sink:
     """The given sink, or Parquet files at the given path; FlowError for anything else."""
     if isinstance(output, str):
         return ParquetSink(output)
-    lacking = [method for method in _SINK_METHODS if not callable(getattr(output, method, None))]
+    lacking = [method for method in _SINK_METHODS if method not in dir(output)]
     if lacking or isinstance(output, type):
         given = (
             f"the class {output.__name__}" if isinstance(output, type) else f"of type {type(output).__name__}"

@@ -38,7 +38,7 @@ does:
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 import numpy as np  # noqa: F401 - the example above uses it
 import pyarrow as pa
@@ -74,18 +74,9 @@ AggregateKind: TypeAlias = Literal[
 ]
 
 
-class Accumulator(Protocol):
-    """A custom aggregate over one column; to read several, make one struct of them first.
-
-    The state of all keys is a set of numpy columns, kept and grown by the operator. A slot is the number of a
-    key: its place in these columns. Only values that are not null arrive, and the result of a key that had
-    none is null. An accumulator itself keeps nothing: one object serves many times.
-    """
-
-    @property
-    def column(self) -> str:
-        """The column it looks at."""
-        ...
+@runtime_checkable
+class Accumulates(Protocol):
+    """The methods of an ``Accumulator``."""
 
     def result_type(self, column_type: pa.DataType) -> pa.DataType:
         """The type of the result, for a column of this type; raise TypeError if it cannot be aggregated."""
@@ -112,6 +103,31 @@ class Accumulator(Protocol):
 
     def result(self, state: State) -> Any:  # noqa: ANN401 - an Arrow or numpy array, or a list
         """The results, one for each row of this state."""
+        ...
+
+
+@runtime_checkable
+class Accumulator(Accumulates, Protocol):
+    """A custom aggregate over one column; to read several, make one struct of them first.
+
+    The state of all keys is a set of numpy columns, kept and grown by the operator. A slot is the number of a
+    key: its place in these columns. Only values that are not null arrive, and the result of a key that had
+    none is null. An accumulator itself keeps nothing: one object serves many times. It may declare the types
+    of its state, too (``DeclaresTypes``).
+    """
+
+    @property
+    def column(self) -> str:
+        """The column it looks at."""
+        ...
+
+
+@runtime_checkable
+class DeclaresTypes(Protocol):
+    """An accumulator that says what the Python objects in its state are; default: anything."""
+
+    def state_types(self) -> Mapping[str, Any]:
+        """Return the types by the names of the state's columns, as annotations or of Arrow."""
         ...
 
 

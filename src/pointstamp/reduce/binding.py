@@ -15,7 +15,7 @@ import pyarrow.types as types
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.tree import Column, Expression, col, lit, when
 from pointstamp.reduce.accumulators import Count, ExactSum, Extreme, FloatSum, Mean, ObjectExtreme
-from pointstamp.reduce.aggregate import Aggregate, Aggregation, FunctionAggregate
+from pointstamp.reduce.aggregate import Accumulator, Aggregate, Aggregation, FunctionAggregate
 
 _ACCUMULATOR: Final = ("column", "result_type", "empty", "update", "merge", "result")
 
@@ -33,8 +33,7 @@ class Bound:
 
 def bind(who: str, name: str, aggregation: Aggregation, schema: pa.Schema) -> Bound:
     """The aggregate for columns of this schema; SchemaError says what it cannot be made of."""
-    lacking = [each for each in _ACCUMULATOR if not hasattr(aggregation, each)]
-    if not isinstance(aggregation, Aggregate) and lacking:
+    if not isinstance(aggregation, Aggregate | Accumulator):
         raise FlowError(
             f"{who}: '{name}' needs an aggregate, got {type(aggregation).__name__} {aggregation!r}. Write "
             f"one such as ps.sum('amount'), or an object with {', '.join(_ACCUMULATOR)}."

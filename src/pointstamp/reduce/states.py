@@ -16,6 +16,7 @@ import pyarrow.types as types
 from pointstamp.arrow.hash_table import Slots
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.reduce.accumulators import State, SumTooLarge
+from pointstamp.reduce.aggregate import DeclaresTypes
 from pointstamp.reduce.binding import Bound, plain_type
 from pointstamp.state.saved import ObjectCodec
 
@@ -175,8 +176,7 @@ class ColumnCodec(Protocol):
 
 def codecs_of(accumulator: Any, columns: Mapping[str, Column]) -> dict[str, ColumnCodec]:  # noqa: ANN401
     """Return how each column of an accumulator's state is saved."""
-    types_of = getattr(accumulator, "state_types", None)
-    declared = {} if types_of is None else types_of()
+    declared = accumulator.state_types() if isinstance(accumulator, DeclaresTypes) else {}
     return {name: _codec_of(column.dtype, declared.get(name, Any)) for name, column in columns.items()}
 
 

@@ -21,6 +21,7 @@ from pointstamp.errors import PointstampError
 from pointstamp.flow.plan import InputPort, Node, NodeKind, Plan, Step, uses_time_zone
 from pointstamp.incremental.append_only import only_appends
 from pointstamp.incremental.shared_arrangements import shared_in_words
+from pointstamp.operators.interface import DescribesState
 from pointstamp.operators.spec import spec_of
 from pointstamp.plan.explain import PhysicalOperator, PhysicalPlan
 from pointstamp.pushdown.prefix import pushed
@@ -164,7 +165,8 @@ def _growing(plan: Plan, node: Node) -> str:
 
 def kept_words(node: Node) -> str | None:
     """What an operator keeps and what a change costs it, if its class says so in an attribute ``keeps``."""
-    words = getattr(spec_of(node.logic).kind, "keeps", None)
+    kind = spec_of(node.logic).kind
+    words: object = kind.keeps if isinstance(kind, DescribesState) else None
     return one_line(words) if isinstance(words, str) else None
 
 

@@ -25,7 +25,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pointstamp.driver.status import LoopStatus, OutputStatus, RunStatus
-from pointstamp.worker.ports import Clock
+from pointstamp.worker.protocols import Clock
 
 DRAW_SECONDS: Final = 0.25
 LINE_SECONDS: Final = 5.0

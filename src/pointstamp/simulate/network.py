@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from pointstamp.progress.pointstamp import WorkerIndex
-from pointstamp.worker.ports import Message
+from pointstamp.worker.protocols import Message
 
 TICKS_PER_SECOND: Final = 1_000
 

@@ -23,7 +23,7 @@ from pointstamp.arrow.schema import fit
 from pointstamp.connectors.published.sink import ParquetSink
 from pointstamp.connectors.sink import Staged
 from pointstamp.driver.liveness import Sign
-from pointstamp.driver.local import LocalTransport
+from pointstamp.driver.local_run import LocalTransport
 from pointstamp.driver.messages import (
     DRIVER,
     Failed,
@@ -53,7 +53,7 @@ from pointstamp.spark.rendezvous import versions
 from pointstamp.spark.row_packing import NO_INPUT, REFUSED, InputSpec, from_bytes
 from pointstamp.topology.domain import Time
 from pointstamp.worker.lineage import children_end_with_us
-from pointstamp.worker.ports import Message, Transport
+from pointstamp.worker.protocols import Message, Transport
 from pointstamp.worker.worker import Worker
 
 _BATCHES_TOGETHER: Final = 6

@@ -132,7 +132,7 @@ class StreamLog:
         """Remove batches that will never be read again."""
         storage = storage_at(self._folder)
         for unit in units:
-            _remove_folder(f"{self._folder}/{unit.name.removesuffix(_MARKER)}")
+            remove_folder(f"{self._folder}/{unit.name.removesuffix(_MARKER)}")
             storage.delete(unit.name)
 
     def _watch(self) -> None:
@@ -254,7 +254,7 @@ def _make_folder(folder: str, kind: str, name: str) -> None:
         )
 
 
-def _remove_folder(address: str) -> None:
+def remove_folder(address: str) -> None:
     """Remove a folder of Spark with everything in it; leftovers do no harm."""
     try:
         system, inside = fsspec.core.url_to_fs(address)

@@ -26,6 +26,7 @@ from pointstamp.connectors.source import (
     Watch,
     complete_source,
     identity_of_source,
+    is_source,
     moved_from_of,
 )
 from pointstamp.driver.feeder import EpochColumns
@@ -188,7 +189,7 @@ def _sources(
 def _checked_streams(streams: Mapping[str, Any], *, begins_with_savepoint: bool) -> list[str]:
     """The inputs that are streaming DataFrames; FlowError for a value that cannot be an input here."""
     for name, each in streams.items():
-        if not _is_frame(each) and not hasattr(each, "watch"):
+        if not _is_frame(each) and not is_source(each):
             raise FlowError(
                 f"input '{name}' must be a DataFrame, streaming or not, or a source such as "
                 f"ps.io.files(path), got {_kind(each)}."

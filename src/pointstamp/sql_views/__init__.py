@@ -5,7 +5,8 @@
 
 ``entry`` is what users call. ``statements`` declares inputs and views; ``desugaring`` writes short forms out.
 ``queries`` has set operations and common tables, with ``with_recursive``; ``select_clause`` compiles one
-select, with ``from_clause``, ``joins``, ``subqueries``, ``group_by`` and ``over_clause``. All of them
+select, with ``from_clause``, ``join_pool``, ``subqueries``, ``group_by`` and ``over_clause``. All of them
 translate expressions with ``expression_translation``, which knows names by ``scope`` and functions by
-``functions``. What cannot be kept up to date raises the errors of ``rejection``, with the place in the text.
+``sql_functions``. What cannot be kept up to date raises the errors of ``rejection``, with the place in the
+text.
 """

@@ -21,10 +21,10 @@ from pointstamp.expressions.compiler import compile_expression
 from pointstamp.expressions.tree import Call, CastTo, Choice, Expression, Literal, Named, lit, when
 from pointstamp.expressions.type_rules import DOUBLE, LONG, common_of_all, is_number, is_text, is_time
 from pointstamp.sql_views import literals
-from pointstamp.sql_views.functions import called
 from pointstamp.sql_views.now_conditions import is_now, refused_now
 from pointstamp.sql_views.rejection import placed, refused
 from pointstamp.sql_views.scope import Scope
+from pointstamp.sql_views.sql_functions import called
 
 BINARY: Final[dict[type[exp.Expr], Callable[[Any, Any], Expression]]] = {
     exp.Add: lambda a, b: a + b,

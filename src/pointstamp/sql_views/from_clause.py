@@ -1,9 +1,9 @@
 """FROM with its joins, and the parts of WHERE that can be applied on the way.
 
-A comma binds weaker than JOIN, as in Spark. Inner joins go to a pool (``joins``); one of another kind takes
-what was joined since the last comma as its left side. A part of WHERE that speaks only of that left side is
-applied before a left, semi or anti join: these make no rows in which the left side is null. A right or full
-join that follows makes some, so WHERE waits for it.
+A comma binds weaker than JOIN, as in Spark. Inner joins go to a pool (``join_pool``); one of another kind
+takes what was joined since the last comma as its left side. A part of WHERE that speaks only of that left
+side is applied before a left, semi or anti join: these make no rows in which the left side is null. A right
+or full join that follows makes some, so WHERE waits for it.
 """
 
 from collections.abc import Sequence
@@ -19,9 +19,9 @@ from pointstamp.expressions.tree import Choice, Expression, col, lit
 from pointstamp.expressions.type_rules import common_of_all
 from pointstamp.flow.plan import How
 from pointstamp.sql_views.catalog import Catalog
-from pointstamp.sql_views.conditions import SplitCondition, all_of, parts_of, split
+from pointstamp.sql_views.condition_parts import SplitCondition, all_of, parts_of, split
 from pointstamp.sql_views.expression_translation import Translator
-from pointstamp.sql_views.joins import JoinPool, Unjoined, inner, joined, merged_names
+from pointstamp.sql_views.join_pool import JoinPool, Unjoined, inner, joined, merged_names
 from pointstamp.sql_views.now_conditions import TimeCondition
 from pointstamp.sql_views.over_clause import AT_MOST, places_wanted
 from pointstamp.sql_views.parsing import COMMA

@@ -12,9 +12,12 @@ from pointstamp.dataflow.table import Table
 from pointstamp.expressions.compiler import compile_expression
 from pointstamp.expressions.tree import Column, Expression, Literal, col, lit
 from pointstamp.reduce.aggregate import Aggregate, AggregateKind
-from pointstamp.sql_views.conditions import all_of
+from pointstamp.sql_views.condition_parts import all_of
 from pointstamp.sql_views.expression_translation import Translator, canonical
-from pointstamp.sql_views.functions import (
+from pointstamp.sql_views.parsing import POSITION
+from pointstamp.sql_views.rejection import placed, refused
+from pointstamp.sql_views.scope import Aliases, Relation, at_position
+from pointstamp.sql_views.sql_functions import (
     AGGREGATES,
     BY_ANOTHER,
     OF_DISTINCT,
@@ -22,9 +25,6 @@ from pointstamp.sql_views.functions import (
     QUANTILES,
     constant_number,
 )
-from pointstamp.sql_views.parsing import POSITION
-from pointstamp.sql_views.rejection import placed, refused
-from pointstamp.sql_views.scope import Aliases, Relation, at_position
 
 _QUERIES: Final = (exp.Subquery, exp.Exists, exp.Select)
 

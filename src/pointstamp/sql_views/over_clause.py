@@ -25,7 +25,7 @@ from pointstamp.expressions.compiler import compile_expression
 from pointstamp.expressions.tree import Expression, col
 from pointstamp.incremental.window_functions import OrderFunction, OrderKind, RowFrame
 from pointstamp.sql_views.catalog import Catalog
-from pointstamp.sql_views.conditions import conjuncts
+from pointstamp.sql_views.condition_parts import conjuncts
 from pointstamp.sql_views.desugaring import REWRITTEN_FUNCTIONS
 from pointstamp.sql_views.expression_translation import Translator
 from pointstamp.sql_views.literals import constant_int, interval_length

@@ -1,7 +1,8 @@
 """From text to a tree: Spark's grammar as sqlglot reads it, with functions left as they are written.
 
 sqlglot knows many functions of many engines and turns each into a node of its own, with arguments in another
-order; here a function is a name and its arguments, and what Spark's manual says of it is in ``functions``.
+order; here a function is a name and its arguments, and what Spark's manual says of it is in
+``sql_functions``.
 
 Where sqlglot's grammar differs from Spark's, ``SparkSql`` corrects it: ``||`` binds like ``+``, adjacent
 strings are one string, ``select all from t`` selects a column, and each pipe operator applies to the rows

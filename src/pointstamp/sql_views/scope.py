@@ -15,7 +15,7 @@ from sqlglot import exp
 from pointstamp.dataflow.table import Table
 from pointstamp.errors import SqlError
 from pointstamp.expressions.tree import Call, CastTo, Choice, Column, Expression, Named, col, lit
-from pointstamp.sql_views.conditions import all_of
+from pointstamp.sql_views.condition_parts import all_of
 from pointstamp.sql_views.parsing import POSITION
 from pointstamp.sql_views.rejection import refused
 

@@ -11,12 +11,11 @@ from sqlglot import exp
 
 from pointstamp.expressions.tree import Column, Expression, Literal, col, columns_of, lit
 from pointstamp.sql_views.catalog import Begun, Catalog
-from pointstamp.sql_views.conditions import conjuncts, parts_of, split
+from pointstamp.sql_views.condition_parts import conjuncts, parts_of, split
 from pointstamp.sql_views.expression_translation import Translator, canonical
 from pointstamp.sql_views.from_clause import FromClause
-from pointstamp.sql_views.functions import GENERATORS
 from pointstamp.sql_views.group_by import GroupSets, aggregates_in, grouped, grouping_sets, sets_of
-from pointstamp.sql_views.joins import JoinPool
+from pointstamp.sql_views.join_pool import JoinPool
 from pointstamp.sql_views.literals import constant_int, constant_text
 from pointstamp.sql_views.now_conditions import TimeCondition, time_condition
 from pointstamp.sql_views.order_by import limited
@@ -24,6 +23,7 @@ from pointstamp.sql_views.over_clause import with_windows
 from pointstamp.sql_views.parsing import POSITION
 from pointstamp.sql_views.rejection import placed, refused
 from pointstamp.sql_views.scope import Aliases, Relation, Scope, ScopeName, at_position, output_name
+from pointstamp.sql_views.sql_functions import GENERATORS
 from pointstamp.sql_views.subqueries import filtered, is_plain_in, subqueries_in, with_answers
 
 
@@ -419,7 +419,8 @@ def _in_windows(
     else:
         keys = {f"{unique}.key{n}": translator(each) for n, each in enumerate(others)}
         keyed = wide.select(*wide.schema.names, *(each.alias(name) for name, each in keys.items()))
-        made = keyed.session_window(*keys, at=at, gap=lengths[0], start=start, end=end, while_open=while_open)
+        made = keyed.session_window(*keys, at=at, gap=lengths[0], start=start, end=end)
+        made = made.retain_until(end) if while_open else made
     kept = [col(each) for each in (*relation.table.schema.names, start, end)]
     return relation.with_table(made.select(*kept).named("in windows"))
 

@@ -29,10 +29,10 @@ from pointstamp.flow.plan import How
 from pointstamp.reduce.aggregate import Aggregate
 from pointstamp.reduce.constructors import count
 from pointstamp.sql_views.catalog import Begun, Catalog
-from pointstamp.sql_views.conditions import KeyPair, all_of, null_safe_keys
+from pointstamp.sql_views.condition_parts import KeyPair, all_of, null_safe_keys
 from pointstamp.sql_views.expression_translation import Translator
 from pointstamp.sql_views.group_by import aggregates_in, grouped
-from pointstamp.sql_views.joins import crossed, inner, joined
+from pointstamp.sql_views.join_pool import crossed, inner, joined
 from pointstamp.sql_views.rejection import place, placed, refused
 from pointstamp.sql_views.scope import Relation, Scope, replaced
 

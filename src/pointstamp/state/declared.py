@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from pointstamp.errors import FlowError, RecoveryError
 from pointstamp.operators.context import Context
+from pointstamp.operators.interface import DeclaresState, Restores, Saves
 from pointstamp.state.pieces import Piece, Stateful
 from pointstamp.state.saved import Saving
 
@@ -21,20 +22,19 @@ def stateful_of(logic: Any, name: str) -> Stateful | None:  # noqa: ANN401 - a p
     """The state of an operator: itself, its declared attributes, or None where it has none."""
     if isinstance(logic, Stateful):
         return logic
-    half = [method for method in ("save", "restore") if callable(getattr(logic, method, None))]
     declared = _declared(logic, name)
-    if declared is None and half:
-        other = "restore" if half[0] == "save" else "save"
+    if declared is None and isinstance(logic, Saves | Restores):
+        half, other = ("save", "restore") if isinstance(logic, Saves) else ("restore", "save")
         raise FlowError(
-            f"operator '{name}' is a {type(logic).__name__} with the method {half[0]}() but without "
-            f"{other}(). Add {other}(), or rename {half[0]}() if it has nothing to do with snapshots."
+            f"operator '{name}' is a {type(logic).__name__} with the method {half}() but without "
+            f"{other}(). Add {other}(), or rename {half}() if it has nothing to do with snapshots."
         )
     return None if declared is None else DeclaredState(logic, name, declared)
 
 
 def declares_state(logic: Any) -> bool:  # noqa: ANN401 - a plain object, or its class
     """Whether an operator says that it keeps something, in either way."""
-    declared = getattr(logic, "state", None)
+    declared = logic.state if isinstance(logic, DeclaresState) else None
     is_named = isinstance(declared, Mapping) and any(isinstance(each, Saving) for each in declared.values())
     return is_named or isinstance(logic, Stateful)
 
@@ -78,7 +78,7 @@ class DeclaredState:
 
 def _declared(logic: Any, name: str) -> Mapping[str, Saving] | None:  # noqa: ANN401
     """What is declared; an attribute ``state`` that is something else is the operator's own affair."""
-    declared = getattr(logic, "state", None)
+    declared = logic.state if isinstance(logic, DeclaresState) else None
     if not isinstance(declared, Mapping):
         return None
     savings = {attribute for attribute, saving in declared.items() if isinstance(saving, Saving)}

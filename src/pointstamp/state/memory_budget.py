@@ -81,6 +81,15 @@ class Spills(Protocol):
         ...
 
 
+@runtime_checkable
+class KeepsWithin(Protocol):
+    """Something in an operator that can stay within a budget; default: it counts for nothing."""
+
+    def keep_within(self, budget: "MemoryBudget", /) -> None:
+        """Join the budget."""
+        ...
+
+
 class MemoryBudget:
     """The memory of one worker for what its operators keep; changed by those that joined."""
 
@@ -126,11 +135,18 @@ class MemoryBudget:
 
 def within(budget: MemoryBudget, operator: Any) -> None:  # noqa: ANN401 - whatever a user's operator is
     """Let what an operator keeps, and can write to disk, stay within a budget."""
-    for value in getattr(operator, "__dict__", {}).values():
+    for value in attributes_of(operator).values():
         for each in value.values() if isinstance(value, dict) else (value,):
-            keep_within = getattr(each, "keep_within", None)
-            if keep_within is not None:
-                keep_within(budget)
+            if isinstance(each, KeepsWithin):
+                each.keep_within(budget)
+
+
+def attributes_of(operator: object) -> dict[str, Any]:
+    """Return the attributes of an operator; nothing of one that has slots."""
+    try:
+        return vars(operator)
+    except TypeError:
+        return {}
 
 
 def _folder(limit: MemoryLimit, flow: str) -> str:
@@ -209,9 +225,7 @@ def kept_by(operator: Any) -> dict[str, KeptRows]:  # noqa: ANN401 - whatever a 
     >>> {name: kept.rows for name, kept in kept_by(Operator()).items()}
     {'rows': 3, 'left': 3}
     """
-    return {
-        name: each.kept_rows for name, each in _keepers(operator) if not getattr(each, "is_borrowed", False)
-    }
+    return {name: each.kept_rows for name, each in _keepers(operator) if not _is_borrowed(each)}
 
 
 def largest_keys_by(operator: Any, most: int) -> dict[str, list[KeyRows]]:  # noqa: ANN401 - as above
@@ -219,13 +233,27 @@ def largest_keys_by(operator: Any, most: int) -> dict[str, list[KeyRows]]:  # no
     return {
         name: found
         for name, each in _keepers(operator)
-        if isinstance(each, KnowsLargestKeys) and not getattr(each, "is_borrowed", False)
+        if isinstance(each, KnowsLargestKeys) and not _is_borrowed(each)
         if (found := each.largest_keys(most))
     }
 
 
+@runtime_checkable
+class _Borrows(Protocol):
+    """What may only be read here, and kept elsewhere; default: it is kept here."""
+
+    @property
+    def is_borrowed(self) -> bool:
+        """Whether it is kept elsewhere."""
+        ...
+
+
+def _is_borrowed(keeper: object) -> bool:
+    return isinstance(keeper, _Borrows) and keeper.is_borrowed
+
+
 def _keepers(operator: object) -> Iterator[tuple[str, KeepsRows]]:
-    for name, value in getattr(operator, "__dict__", {}).items():
+    for name, value in attributes_of(operator).items():
         if isinstance(value, KeepsRows):
             yield name.strip("_"), value
         elif isinstance(value, Mapping):

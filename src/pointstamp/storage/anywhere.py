@@ -37,6 +37,7 @@ from pointstamp.redaction import harmless, identity, redact, redact_text
 from pointstamp.storage.local import LocalStorage
 from pointstamp.storage.port import (
     Content,
+    HasUrl,
     Storage,
     already_stored,
     check_name,
@@ -92,7 +93,7 @@ def storage_at(path: str | os.PathLike[str], **options: Any) -> Storage:  # noqa
 
 def url_of(storage: Storage) -> str:
     """Return the address that opens a storage, which may contain a password: never for a message."""
-    return str(getattr(storage, "url", storage.address))
+    return storage.url if isinstance(storage, HasUrl) else storage.address
 
 
 class FsspecStorage:

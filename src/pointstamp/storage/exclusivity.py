@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from pointstamp.errors import AlreadyStored, StorageError
-from pointstamp.storage.port import Storage
+from pointstamp.storage.port import SaysIfTried, Storage
 
 RACERS: Final = 4
 ROUNDS: Final = 8
@@ -29,7 +29,7 @@ def check_exclusive(storage: Storage) -> None:
 
     Stores of this host, and those that cannot say it anyway, are not tried.
     """
-    if not getattr(storage, "needs_trial", False):
+    if not (isinstance(storage, SaysIfTried) and storage.needs_trial):
         return
     names = [f"{FOLDER}/{uuid.uuid4().hex}-{number}" for number in range(ROUNDS)]
     race = _Race(storage, names)

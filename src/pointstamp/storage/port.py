@@ -9,7 +9,7 @@ Names are relative, with ``/`` between their parts: ``journal/000000000042``.
 
 import errno
 from collections.abc import Sequence
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 from pointstamp.errors import AlreadyStored, NotStored, StorageError
 
@@ -58,6 +58,48 @@ class Storage(Protocol):
 
     def delete(self, name: str) -> None:
         """Remove an object; nothing happens where there is none."""
+        ...
+
+
+# What a storage may say besides, each with a default.
+
+
+@runtime_checkable
+class SaysIfExclusive(Protocol):
+    """A storage that says whether of several writers of a new object one wins; default: so it is."""
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether that is so."""
+        ...
+
+
+@runtime_checkable
+class SaysIfTried(Protocol):
+    """A storage that says whether exclusive creation must be tried before it is relied on; default: no."""
+
+    @property
+    def needs_trial(self) -> bool:
+        """Whether it must."""
+        ...
+
+
+@runtime_checkable
+class HasUrl(Protocol):
+    """A storage that another address opens than the one for messages; default: it is the same."""
+
+    @property
+    def url(self) -> str:
+        """The address, which may contain a password."""
+        ...
+
+
+@runtime_checkable
+class SizesAtOnce(Protocol):
+    """A storage that can be asked for many sizes at once; default: one after the other."""
+
+    def sizes(self, names: Sequence[str], /) -> "list[int | None]":
+        """As ``size``, for each of these."""
         ...
 
 

@@ -1,11 +1,12 @@
 """The testing kit: contracts for sinks and sources of your own, a source that follows a script, assertions.
 
 ``sink_claims`` and ``source_claims`` are what every sink and every source promises, as functions that raise
-AssertionError with a message; ``steps`` lets a process die before any of its steps. ``script`` is a source
-that sends, pauses, ends and aborts by a list of commands, and ``published`` compares what was published. None
-of it needs pytest.
+AssertionError with a message; ``fault_steps`` lets a process die before any of its steps. ``script`` is a
+source that sends, pauses, ends and aborts by a list of commands, and ``published`` compares what was
+published. None of it needs pytest.
 """
 
+from pointstamp.testing.fault_steps import Died, SteppingStorage, Steps
 from pointstamp.testing.published import assert_published, assert_table, published_epochs
 from pointstamp.testing.script import ABORT, END, PAUSE, ScriptAbortedError, ScriptCommand, ScriptedSource
 from pointstamp.testing.sink_claims import SINK_CLAIMS, SINK_SCHEMAS, SeenRows, SinkSubject, check_sink
@@ -16,7 +17,6 @@ from pointstamp.testing.source_claims import (
     SourceSubject,
     check_source,
 )
-from pointstamp.testing.steps import Died, SteppingStorage, Steps
 
 __all__ = [
     "ABORT",

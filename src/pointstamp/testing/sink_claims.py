@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from pointstamp.connectors.sink import Sink, Staged, begin_output, complete_publisher, prepared
 from pointstamp.errors import StorageError
-from pointstamp.testing.steps import Died, Steps, same
+from pointstamp.testing.fault_steps import Died, Steps, same
 
 _OTHER: Final = "_other names"
 SINK_SCHEMAS: Final[Mapping[str, pa.Schema]] = {

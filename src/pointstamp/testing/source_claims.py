@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from pointstamp.arrow.schema import with_extra
 from pointstamp.connectors.source import Position, Source, Unit, Watch, deal, shared
-from pointstamp.testing.steps import same
+from pointstamp.testing.fault_steps import same
 
 ARRIVALS_MAX: Final = 8
 """So many units arrive at most; a static source has all of them from the start."""

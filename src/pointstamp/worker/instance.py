@@ -10,6 +10,7 @@ from pointstamp.errors import OperatorError, PointstampError, words_of
 from pointstamp.flow.plan import Node, NodeKind
 from pointstamp.operators.authority import Authority
 from pointstamp.operators.context import Context
+from pointstamp.operators.interface import IsNotified, Receives, SharesState, Starts, WatchesFrontiers
 from pointstamp.operators.notify import Request
 from pointstamp.operators.portstate import InputState, OutputState, moves_of
 from pointstamp.progress.pointstamp import WorkerIndex
@@ -89,17 +90,17 @@ class Instance:
         self.ahead: list[Any] = []
         self._stash = Inbox()
         self._read_frontier = read_frontier
-        self._on_receive: Any = getattr(self.logic, "on_receive", None)
-        self._on_notify: Any = getattr(self.logic, "on_notify", None)
+        logic = self.logic
+        self._on_receive: Any = logic.on_receive if isinstance(logic, Receives) else None
+        self._on_notify: Any = logic.on_notify if isinstance(logic, IsNotified) else None
         self.authority.can_be_notified = self._on_notify is not None
-        self.on_frontier: Any = getattr(self.logic, "on_frontier", None)
-        self._on_start: Any = getattr(self.logic, "on_start", None)
+        self.on_frontier: Any = logic.on_frontier if isinstance(logic, WatchesFrontiers) else None
+        self._on_start: Any = logic.on_start if isinstance(logic, Starts) else None
 
     def share_with(self, others: dict[Any, Any]) -> None:
         """Let the operator keep what others of its worker keep, too, in one place with them."""
-        share_with = getattr(self.logic, "share_with", None)
-        if share_with is not None:
-            share_with(others)
+        if isinstance(self.logic, SharesState):
+            self.logic.share_with(others)
 
     def put(self, port: int, time: Time, batch: pa.RecordBatch) -> bool:
         """Let a message wait; whether it may be handled now."""

@@ -25,7 +25,9 @@ import pyarrow as pa
 from pointstamp.errors import OperatorError, PointstampWarning, RecoveryError
 from pointstamp.flow.plan import Node, NodeKind
 from pointstamp.operators.capability import Capability, hold
+from pointstamp.operators.interface import IsRestored
 from pointstamp.state.declared import stateful_of
+from pointstamp.state.memory_budget import attributes_of
 from pointstamp.state.pieces import Piece
 from pointstamp.topology.domain import Time
 from pointstamp.topology.ports import Location, OperatorIndex
@@ -159,9 +161,8 @@ class Snapshots:
                 instance.call(lambda _: stateful.restore(context, saved.tables), "when it was restored")
             except OperatorError as error:
                 raise RecoveryError(_unreadable(error, saved.tables)) from error.__cause__
-        on_restore = getattr(instance.logic, "on_restore", None)
-        if on_restore is not None:
-            instance.call(on_restore, "when it was restored")
+        if isinstance(instance.logic, IsRestored):
+            instance.call(instance.logic.on_restore, "when it was restored")
         for number, time in saved.awaited:
             authority.act_for(None if number < 0 else instance.inputs[number], time)
             context.notify_at(time)
@@ -303,14 +304,14 @@ class Undeclared:
     def __init__(self, logic: Any, name: str) -> None:  # noqa: ANN401 - a plain object
         self._logic = logic
         self._name = name
-        self._before = {key: (value, _length(value)) for key, value in _attributes(logic).items()}
+        self._before = {key: (value, _length(value)) for key, value in attributes_of(logic).items()}
         self.is_silent = logic is None or type(logic).__module__.partition(".")[0] == "pointstamp"
 
     def look(self) -> None:
         """Warn, once, if the operator keeps something."""
         if self.is_silent:
             return
-        kept = [key for key, value in _attributes(self._logic).items() if self._has_changed(key, value)]
+        kept = [key for key, value in attributes_of(self._logic).items() if self._has_changed(key, value)]
         if not kept:
             return
         self.is_silent = True
@@ -331,10 +332,6 @@ class Undeclared:
         if value is before:
             return _length(value) != length
         return not (isinstance(value, _PLAIN) and type(value) is type(before) and value == before)
-
-
-def _attributes(logic: Any) -> Mapping[str, Any]:  # noqa: ANN401
-    return getattr(logic, "__dict__", {})
 
 
 def _length(value: Any) -> int | None:  # noqa: ANN401

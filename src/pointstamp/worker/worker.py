@@ -17,6 +17,7 @@ from pointstamp.arrow.row_hashing import partition, split
 from pointstamp.errors import FlowError, RecoveryError
 from pointstamp.expressions.zones import UTC, enter_time_zone, leave_time_zone
 from pointstamp.flow.plan import ExchangeBy, ExchangeByFunction, NodeKind, Plan, StayHere
+from pointstamp.operators.interface import CountsLateRows, SeesEventTime
 from pointstamp.operators.portstate import OutputState
 from pointstamp.operators.stateless import Collect, Deliver
 from pointstamp.progress.accumulating import Parts
@@ -47,7 +48,7 @@ from pointstamp.worker.events import (
 )
 from pointstamp.worker.input import InputHandle
 from pointstamp.worker.instance import Instance
-from pointstamp.worker.ports import Chooser, DataMessage, EventLog, Message, Transport
+from pointstamp.worker.protocols import Chooser, DataMessage, EventLog, Message, Transport
 from pointstamp.worker.routes import Route, routes_of, workers_by
 from pointstamp.worker.snapshots import (
     OnSnapshot,
@@ -111,6 +112,9 @@ class Worker:
             self.instances[end.operator].chains[end.port] = [self.instances[each] for each in chain]
         # All that are woken by themselves: the others act inside of these, and hold nothing.
         self._acting = [self.instances[i] for i in self.instances if i not in self._chains.runs_at]
+        logics = [(each.name, each.logic) for each in self.instances.values()]
+        self._event_timed = [(name, logic) for name, logic in logics if isinstance(logic, SeesEventTime)]
+        self._counting_late = [(name, logic) for name, logic in logics if isinstance(logic, CountsLateRows)]
         shared: dict[Any, Any] = {}
         for instance in self.instances.values():
             instance.share_with(shared)
@@ -189,15 +193,12 @@ class Worker:
 
     def event_times(self) -> dict[str, int]:
         """The greatest event times of streams with a promise, by operator; asked between two steps."""
-        latest = {
-            each.name: getattr(each.logic, "event_time_latest", None) for each in self.instances.values()
-        }
-        return {name: at for name, at in latest.items() if isinstance(at, int)}
+        latest = [(name, logic.event_time_latest) for name, logic in self._event_timed]
+        return {name: at for name, at in latest if at is not None}
 
     def late_rows(self) -> dict[str, int]:
         """The number of late rows by operator, as of its last snapshot."""
-        late = {each.name: getattr(each.logic, "rows_late", None) for each in self.instances.values()}
-        return {name: rows for name, rows in late.items() if isinstance(rows, int)}
+        return {name: logic.rows_late for name, logic in self._counting_late}
 
     def step(self) -> bool:
         """Do one thing; False where there is nothing to do until something arrives."""

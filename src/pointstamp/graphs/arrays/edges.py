@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pointstamp.graphs.arrays.slots import Slots, order_of_pairs
+from pointstamp.graphs.arrays.slot_arrays import Slots, order_of_pairs
 
 _SMALL_RUN_MAX: Final = 4_096
 _SMALL_RUN_SHARE: Final = 8

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pointstamp.graphs.arrays.slots import Slots, order_of
+from pointstamp.graphs.arrays.slot_arrays import Slots, order_of
 
 # Links sorted by source, with offsets, and sums by slot.
 #

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import pointstamp as ps
-from pointstamp.graphs.arrays.slots import DIFF, added_up, table_of
+from pointstamp.graphs.arrays.slot_arrays import DIFF, added_up, table_of
 
 NUMBER: Final = "number"
 _LAST: Final = pa.schema([("last", pa.int64())])

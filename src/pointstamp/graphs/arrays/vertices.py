@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import pointstamp as ps
-from pointstamp.graphs.arrays.slots import DIFF, Ids, Slots, batch_of, distinct, grown
+from pointstamp.graphs.arrays.slot_arrays import DIFF, Ids, Slots, batch_of, distinct, grown
 
 _NONE: Final = -1
 # A direct address costs 8 bytes, a place of the hash table 16, and there are two to eight of those per id.

@@ -26,9 +26,9 @@ from pyspark.sql.types import IntegralType
 
 from pointstamp import Dataflow, Table, lit
 from pointstamp.errors import FlowError
+from pointstamp.graphs.edge_tables import DST, ID, SRC, Graph
 from pointstamp.graphs.frames.pregel import Pregel
 from pointstamp.graphs.frames.triplets import PartsOfGraph, paths_of
-from pointstamp.graphs.graph import DST, ID, SRC, Graph
 from pointstamp.graphs.label_propagation import cdlp
 from pointstamp.graphs.motifs import find, names_of, terms_of
 from pointstamp.graphs.page_rank import pagerank, personalised_pagerank

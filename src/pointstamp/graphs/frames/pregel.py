@@ -20,8 +20,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
 from pointstamp.errors import FlowError
+from pointstamp.graphs.edge_tables import DST, ID, SRC
 from pointstamp.graphs.frames.triplets import triplets_of
-from pointstamp.graphs.graph import DST, ID, SRC
 
 if TYPE_CHECKING:
     from pointstamp.graphs.frames.triplets import PartsOfGraph

@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
 from pointstamp.errors import FlowError, SchemaError
-from pointstamp.graphs.graph import DST, ID, SRC
+from pointstamp.graphs.edge_tables import DST, ID, SRC
 
 _MESSAGE: Final = "MSG"
 

@@ -15,8 +15,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from pointstamp.arrangement.consolidate import DIFF
+from pointstamp.connectors.source import is_source
 from pointstamp.errors import SchemaError, SqlError
-from pointstamp.expressions.tree import Expression, col
+from pointstamp.expressions.tree import Column, Expression, col
 from pointstamp.incremental.column_names import check_new_names
 from pointstamp.plan import logical
 from pointstamp.plan.logical import LogicalOperator, Scan, ScanKind
@@ -106,7 +107,7 @@ def _key(value: Any) -> Any:  # noqa: ANN401 - an argument of an operator
 
 
 def _is_column(expression: Expression, name: str) -> bool:
-    return getattr(expression, "column", None) == name
+    return isinstance(expression, Column) and expression.column == name
 
 
 def fresh_name(wanted: str, taken: Iterable[str]) -> str:
@@ -284,7 +285,7 @@ class Leaves:
         source = self._sources.get(name)
         if source is None:
             return follow(self._spark, name, jvm)
-        words = source.describe() if hasattr(source, "describe") else "stream given in inputs="
+        words = source.describe() if is_source(source) else "stream given in inputs="
         return FollowedInput(name, words, lambda: source, None)
 
     def _scan(self, name: str, schema: pa.Schema, followed: FollowedInput) -> Scan:

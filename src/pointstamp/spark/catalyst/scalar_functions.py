@@ -310,7 +310,7 @@ def _made_timestamp(translator: ExpressionContext, node: TreeNode) -> Expression
 def _own_failure(translator: ExpressionContext, node: TreeNode, made: Expression) -> Expression:
     """Null where a function fails; its arguments must not be able to fail themselves."""
     schema = pa.schema(list(translator.types.items()))
-    for argument in getattr(made, "arguments", ()):
+    for argument in made.arguments if isinstance(made, Call) else ():
         if compile_expression(argument, schema, "argument").can_fail:
             raise translator.rejected(node, "an argument can fail, which is not null in Spark")
     return Call("try_eval", (made,))

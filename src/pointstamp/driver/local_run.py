@@ -21,7 +21,7 @@ from pointstamp.progress.tracker import Tracker
 from pointstamp.progress.why import Holder, holders
 from pointstamp.topology.domain import Time
 from pointstamp.topology.ports import Location, Port, Target
-from pointstamp.worker.ports import EventLog, Message
+from pointstamp.worker.protocols import EventLog, Message
 from pointstamp.worker.worker import Worker
 
 

@@ -22,7 +22,7 @@ from pointstamp.expressions.functions import coalesce
 from pointstamp.expressions.tree import Column, Expression, columns_of
 from pointstamp.expressions.type_rules import common_of_all
 from pointstamp.flow.plan import How
-from pointstamp.sql_views.conditions import KeyPair, all_of, implied, split
+from pointstamp.sql_views.condition_parts import KeyPair, all_of, implied, split
 from pointstamp.sql_views.rejection import placed, refused
 from pointstamp.sql_views.scope import Relation, Scope, ScopeName, replaced
 
