@@ -33,6 +33,7 @@ from pointstamp.plan.logical import (
     Union,
 )
 from pointstamp.plan.properties import Columns, Properties, properties_of, used_columns
+from pointstamp.plan.rules.conditions import can_be
 from pointstamp.plan.rules.rewriting import Readers, Roots
 from pointstamp.reduce.aggregate import Aggregate as Aggregated
 from pointstamp.reduce.aggregate import Aggregation
@@ -132,4 +133,4 @@ def _of_one_row(asked: Aggregation, schema: pa.Schema, gives: pa.DataType) -> Ex
         return None
     if asked.where is not None:
         value = when(asked.where, value)
-    return value.cast(gives)
+    return value if can_be(value, schema, gives) else value.cast(gives)
