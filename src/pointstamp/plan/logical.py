@@ -88,8 +88,10 @@ class LogicalOperator:
                     next(given) if isinstance(part, LogicalOperator) else part for part in value
                 )
         is_recursive = isinstance(self, Iterate | Recursive)  # of which variables decide the columns
-        is_alike = not is_recursive and "schema" in self.__dict__ and all(
-            new.schema.equals(old.schema) for new, old in zip(inputs, self.inputs, strict=True)
+        is_alike = (
+            not is_recursive
+            and "schema" in self.__dict__
+            and all(new.schema.equals(old.schema) for new, old in zip(inputs, self.inputs, strict=True))
         )
         if not is_alike:
             return replace(self, **changed)
@@ -416,6 +418,8 @@ class Aggregate(LogicalOperator):
     input: LogicalOperator
     keys: tuple[str, ...]
     aggregates: tuple[tuple[str, Aggregation], ...]
+    in_parts: bool = False
+    """Whether each worker aggregates its own rows, before the parts are brought together by key."""
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -471,6 +475,8 @@ class TopK(LogicalOperator):
     """Whether rows that are equal to the last of them by the order are in, too."""
     rank: str | None = None
     """A column for the place of a row, from 1 on."""
+    in_parts: bool = False
+    """Whether each worker chooses among its own rows, before these are brought together by key."""
 
     @cached_property
     def schema(self) -> pa.Schema:

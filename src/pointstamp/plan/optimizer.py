@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from pointstamp.expressions.tree import Expression
 from pointstamp.plan.logical import LogicalOperator, Scan, Values, Variable, rewrite, walk
+from pointstamp.plan.rules.aggregate_in_parts import aggregate_in_parts
 from pointstamp.plan.rules.conditions import compiling_once
 from pointstamp.plan.rules.first_rows import first_rows
 from pointstamp.plan.rules.fold_constants import fold_constants
@@ -56,6 +57,7 @@ ALL: Final[tuple[Rule, ...]] = (
     share_subplans,
     prune_columns,
     fuse_rows,
+    aggregate_in_parts,
 )
 """The rules, in the order in which they are applied."""
 
