@@ -9,6 +9,7 @@ Families, and what only each can find:
 import pytest
 
 from pointstamp.arrangement import runs
+from pointstamp.incremental import aggregate_operators, exact_sums, top_k
 from pointstamp.simulate.case import prepared
 from pointstamp.simulate.crash.events import GenerationBegan
 from pointstamp.simulate.crash.seeds import CrashSimulator
@@ -19,6 +20,19 @@ from support.table_worlds import FLOWS, inputs_of
 
 # The loop in a loop takes ten times as long as the others.
 WORLDS = {name: 2 if name == "parts" else 4 for name in FLOWS}
+
+
+@pytest.fixture(autouse=True)
+def _parts_of_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let sums and first rows begin at each worker also for a few rows."""
+    monkeypatch.setattr(aggregate_operators, "PARTS_ROWS_MIN", 0)
+    monkeypatch.setattr(top_k, "FIRST_ROWS_MIN", 0)
+    monkeypatch.setattr(exact_sums, "_REPEATS", 0)
+
+
+def test_a_flow_has_sums_and_first_rows_that_begin_at_each_worker() -> None:
+    names = [node.name for node in FLOWS["begun"]().plan.nodes]
+    assert len([name for name in names if "in parts" in name]) == 4
 
 
 def check_valid(report: Report) -> None:

@@ -27,7 +27,7 @@ from pointstamp.plan.logical import (
     Variable,
 )
 from pointstamp.plan.optimizer import optimize, plan_text
-from pointstamp.plan.rules.advice import advise
+from pointstamp.plan.rules.aggregate_in_parts import aggregate_in_parts
 from pointstamp.plan.rules.fold_constants import fold_constants
 from pointstamp.plan.rules.fuse_rows import fuse_rows
 from pointstamp.plan.rules.narrow_joins import narrow_joins
@@ -38,7 +38,6 @@ from pointstamp.plan.rules.push_predicates import push_predicates
 from pointstamp.plan.rules.push_top import push_top
 from pointstamp.plan.rules.rewriting import Rule
 from pointstamp.plan.rules.share_subplans import share_subplans
-from pointstamp.plan.rules.spark_part import spark_parts
 from pointstamp.plan.rules.use_keys import use_keys
 from pointstamp.reduce.aggregate import Aggregate as Aggregated
 from support.random_plans import scan
@@ -172,7 +171,7 @@ def test_a_key_makes_distinct_aggregate_and_unused_outer_join_needless() -> None
         use_keys, Distinct(keyed), Aggregate(keyed, ("k",), asked), Project(joined, (("b", col("b")),))
     ) == _text("""
         #1 = Scan(input=k, kind=upserts, marker=gone, keys=[k])
-        Project(columns=[k: col('k'), n: CASE, m: cast(col('v') as int64)])
+        Project(columns=[k: col('k'), n: CASE, m: col('v')])
           #1
         Project(columns=[b: col('b')])
           Project(columns=[a: col('a'), b: col('b'), s: col('s'), v: null])
@@ -370,29 +369,28 @@ def test_what_is_optimized_once_does_not_change_again() -> None:
 # Advice.
 
 
-def test_the_greatest_value_of_a_table_that_only_grows_is_enough() -> None:
-    asked = (("most", Aggregated("max", "d")), ("n", Aggregated("count")))
-    grows, loses = (
-        Aggregate(scan("g"), ("a",), asked),
-        Aggregate(scan("t"), ("a",), (("n", Aggregated("max", "b")),)),
-    )
-    counted = Aggregate(scan("t"), ("a",), (("n", Aggregated("count")),))
-    top = TopK(scan("g"), 3, (), ("d desc",))
-    advice = advise([grows, loses, counted, top, TopK(scan("t"), 3, (), ("b",))])
-    assert advice.single_values == {grows: ("most",)}
-    assert advice.partial == (grows, counted)
-    assert advice.short == (top,)
+def test_sums_begin_at_each_worker_unless_the_keys_are_a_key_and_first_rows_if_none_is_deleted() -> None:
+    counted = (("n", Aggregated("count")), ("sum", Aggregated("sum", "b")))
+    assert _after(aggregate_in_parts, Aggregate(scan("t"), ("a",), counted)) == _text("""
+        Aggregate(keys=[a], aggregates=[[n, count()], [sum, sum(b)]], in_parts=True)
+          Scan(input=t, kind=weights, marker=w)
+    """)
+    assert "in_parts" in _after(aggregate_in_parts, Aggregate(scan("t"), (), counted))
+    assert "in_parts" in _after(aggregate_in_parts, TopK(scan("g"), 3, ("a",), ("d desc",)))
+    of_key = (("n", Aggregated("count")), ("sum", Aggregated("sum", "v")))
+    for kept in (
+        Aggregate(scan("k"), ("k",), of_key),
+        Aggregate(scan("t"), ("a",), (("most", Aggregated("max", "b")),)),
+        Aggregate(scan("t"), ("a",), (("some", Aggregated("sum", "b", where=col("b") > 1)),)),
+        TopK(scan("t"), 3, ("a",), ("b desc",)),
+        TopK(scan("g"), 3, ("a",), ("d desc",), rank="place"),
+        TopK(scan("g"), 3, ("a",), ("d desc",), ties=True),
+    ):
+        assert _is_kept(aggregate_in_parts, kept)
 
 
-def test_spark_computes_the_steps_of_rows_behind_an_input_until_one_is_shared_can_raise_or_keeps_state() -> (
-    None
-):
-    wanted = Filter(scan("t"), col("b") > 1)
-    renamed = Project(wanted, (("x", col("b")),))
-    counted = Aggregate(renamed, ("x",), (("n", Aggregated("count")),))
-    (part,) = spark_parts([counted])
-    assert (part.steps, part.aggregate, part.result) == ((wanted, renamed), counted, renamed)
-    (part,) = spark_parts([counted, wanted])
-    assert (part.steps, part.aggregate) == ((wanted,), None)
-    (part,) = spark_parts([Filter(scan("g"), _ratio() > 1)])
-    assert (part.steps, part.result) == ((), part.scan)
+def test_sums_in_a_recursion_do_not_begin_before_the_exchange() -> None:
+    variable = Variable(pa.schema({"a": LONG, "n": LONG}), name="counts")
+    edges = Project(scan("g"), (("a", col("a")), ("n", col("d"))))
+    body = Aggregate(Union((edges, variable)), ("a",), (("n", Aggregated("count")),))
+    assert _is_kept(aggregate_in_parts, Recursive(Iterate((variable,), (edges,), (body,), 3)))

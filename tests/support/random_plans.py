@@ -513,7 +513,9 @@ def divides_by_zero(error: OperatorError) -> bool:
 
 
 def run(
-    outputs: Mapping[str, LogicalOperator], epochs: Sequence[Mapping[str, Sequence[Row]]]
+    outputs: Mapping[str, LogicalOperator],
+    epochs: Sequence[Mapping[str, Sequence[Row]]],
+    workers: int = 1,
 ) -> dict[str, list[Rows]]:
     """Return the rows of each output after each epoch."""
     flow = ps.Dataflow("plan")
@@ -539,7 +541,7 @@ def run(
         ]
         for name, schema in SCHEMAS.items()
     }
-    results = flow.run(inputs)
+    results = flow.run(inputs, workers=workers)
     made: dict[str, list[Rows]] = {}
     for name, operator in outputs.items():
         total: Rows = Counter()

@@ -102,10 +102,23 @@ def shared_flow() -> ps.Dataflow:
     return flow
 
 
+def begun_flow() -> ps.Dataflow:
+    """Sums of a table that loses rows, and first rows of one that only grows: both begin at each worker."""
+    flow = ps.Dataflow("begun")
+    a = flow.table("a", LEFT, weight="w")
+    events = flow.table("events", "k long, n long")
+    flow.output("sums", a.group_by("k").agg(rows=ps.count(), n=ps.sum("v"), mean=ps.mean("v")))
+    flow.output("all", a.agg(rows=ps.count(), n=ps.sum("v")))
+    flow.output("firsts", events.top(2, "k", by="n desc"))
+    flow.output("first", events.top(1, by="n"))
+    return flow
+
+
 PEOPLE = pa.schema({"id": pa.int64(), "city": pa.string(), "version": pa.int64(), "gone": pa.bool_()})
 
 FLOWS: dict[str, Callable[[], ps.Dataflow]] = {
     "joined": joined_flow,
+    "begun": begun_flow,
     "ordered": ordered_flow,
     "upserted": upserted_flow,
     "beside": beside_flow,
@@ -121,13 +134,15 @@ FLOWS: dict[str, Callable[[], ps.Dataflow]] = {
 def inputs_of(name: str, seed: int = 0, epochs: int = 5) -> dict[str, Any]:
     """The rows of a flow, in epochs."""
     rng = random.Random(seed)
-    if name in ("joined", "beside", "shared"):
+    if name in ("joined", "beside", "shared", "begun"):
         left = _changes(rng, epochs, lambda: (rng.randrange(3), rng.choice("ab"), rng.choice([0.5, None])))
         right = _changes(rng, epochs, lambda: (rng.choice([0, 1, 2, None]), rng.randrange(4)))
         made: dict[str, Any] = {
             "a": [table_of(e, LEFT) for e in left],
             "b": [table_of(e, RIGHT) for e in right],
         }
+        if name == "begun":
+            del made["b"]
         if name != "joined":
             made["events"] = [
                 [{"k": rng.randrange(3), "n": rng.randrange(4)} for _ in range(2)] for _ in range(epochs)

@@ -43,6 +43,9 @@ class PlanBuilder:
 
     def __init__(self, name: str, root: TimeOrder[Any]) -> None:
         self.plan = Plan(name, root)
+        self._names: set[str] = set()
+        self._numbers: dict[str, int] = {}
+        """For a name that several operators were given: all smaller numbers are taken."""
         self._scopes: set[Scope] = set()
         self.event_times: dict[OperatorIndex, EventTimeMark] = {}
         """The operators behind which rows go by a promise about event time."""
@@ -62,6 +65,8 @@ class PlanBuilder:
     def undo(self, mark: Mark) -> None:
         """Remove everything that was written after a mark."""
         size, self._scopes, self.event_times, self.forgets = mark
+        self._names.difference_update(node.name for node in self.plan.nodes[size:])
+        self._numbers.clear()
         del self.plan.nodes[size:], self.owners[size:]
 
     def add(
@@ -99,6 +104,7 @@ class PlanBuilder:
             declared=declared,
         )
         self.plan.nodes.append(node)
+        self._names.add(node.name)
         self.owners.append(self.owner)
         return node
 
@@ -135,10 +141,11 @@ class PlanBuilder:
                     f"flow '{self.plan.name}' has two {kind.value}s named '{name}'. Rename one of them."
                 )
             return name
-        taken = {node.name for node in self.plan.nodes}
-        if name not in taken:
+        if name not in self._names:
             return name
-        return next(numbered for n in count(2) if (numbered := f"{name} {n}") not in taken)
+        free = (n for n in count(self._numbers.get(name, 2)) if f"{name} {n}" not in self._names)
+        self._numbers[name] = number = next(free)
+        return f"{name} {number}"
 
 
 NAME_BYTES_MAX: Final = 200

@@ -8,7 +8,7 @@ Invariant: what was sent up to an epoch, added up, is the row of each key that h
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -221,6 +221,31 @@ class SumsPlan:
     result: pa.Schema
 
 
+PARTS_ROWS_MIN: Final = 256
+"""Fewer rows of a batch are sent as they are: finding out that they have few keys costs as much."""
+
+
+class InParts:
+    """Sends rows to the worker of their key; where few keys have many rows, their sums in place of the rows.
+
+    The sums are those of one batch, deletions included, so they are exact whatever other workers send. One
+    worker sends rows as they are: nothing is exchanged.
+    """
+
+    keeps: ClassVar = "nothing; a change costs its rows"
+
+    def __init__(self, summing: Summing) -> None:
+        self._summing = summing
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        """Send the rows, or what they add to the sums of their keys."""
+        parts = self._summing.parts(batch, PARTS_ROWS_MIN) if context.workers > 1 else None
+        if parts is None:
+            context.send(batch, output="rows")
+        else:
+            context.send(parts, output="parts")
+
+
 class OnSums:
     """Sends how the aggregates of keys change when an epoch is settled; keeps the sums of each key."""
 
@@ -233,8 +258,9 @@ class OnSums:
         self._open = OpenChanges()
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
-        """Keep the shares of the rows until their epoch is settled."""
-        self._open.put(context.time, "in", self._plan.summing.few_shares(batch))
+        """Keep the shares of the rows until their epoch is settled; parts of sums are shares."""
+        shares = batch if input == "parts" else self._plan.summing.few_shares(batch)
+        self._open.put(context.time, "in", shares)
         context.notify_at()
 
     def on_notify(self, context: Context) -> None:

@@ -36,9 +36,15 @@ _IS_ROW: Final = "__is_row"
 
 
 def reduced(
-    changes: PhysicalStream, keys: tuple[str, ...], wanted: Mapping[str, Aggregation], name: str, who: str
+    changes: PhysicalStream,
+    keys: tuple[str, ...],
+    wanted: Mapping[str, Aggregation],
+    name: str,
+    who: str,
+    *,
+    in_parts: bool = False,
 ) -> PhysicalStream:
-    """One row for each key, or one in all, with aggregates of its rows."""
+    """One row for each key, or one in all, with aggregates of its rows; sums may begin at each worker."""
     schema = operations.rows_schema(changes)
     check_columns(who, schema, keys)
     check_new_names(who, wanted)
@@ -48,12 +54,13 @@ def reduced(
         raise SchemaError(f"{who}: the column '{twice[0]}' already exists. Give the aggregate another name.")
     if keys:
         looked_at = operations.selected(changes, f"{name}: arguments", arguments.columns, who)
-        return _by_keys(looked_at, keys, found, name)
+        return _by_keys(looked_at, keys, found, name, in_parts=in_parts)
     if begins_anew(changes):  # a time without rows has no result
         marked = {**arguments.columns, ALL: lit(0, pa.int8())}
         made = _by_keys(operations.selected(changes, f"{name}: arguments", marked, who), (ALL,), found, name)
     else:
-        made = _by_keys(_with_no_row(changes, arguments, name, who), (ALL,), _of_rows(found), name)
+        rows = _with_no_row(changes, arguments, name, who)
+        made = _by_keys(rows, (ALL,), _of_rows(found), name, in_parts=in_parts)
     return operations.selected(made, "drop", {column: col(column) for column in found}, who)
 
 
@@ -89,6 +96,8 @@ def _by_keys(
     keys: tuple[str, ...],
     found: Mapping[str, TableAggregate],
     name: str,
+    *,
+    in_parts: bool = False,
 ) -> PhysicalStream:
     """The reduction of the groups of these keys: here the operator is chosen."""
     if can_be_apart(changes.schema, found):
@@ -103,7 +112,7 @@ def _by_keys(
         and (each.kind == "count" or each.where is None)
     }
     if len(linear) == len(found):
-        return operations.on_sums(changes, name, keys, linear, result)
+        return operations.on_sums(changes, name, keys, linear, result, in_parts=in_parts)
     extremes = {
         column: first
         for column, each in found.items()

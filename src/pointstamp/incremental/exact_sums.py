@@ -174,13 +174,23 @@ class Summing:
 
     def few_shares(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return what a change adds to the sums of its keys, added up where many rows have few keys."""
+        parts = self.parts(batch, _MANY_ROWS)
+        return self.shares(batch) if parts is None else parts
+
+    @cached_property
+    def has_parts(self) -> bool:
+        """Return whether rows can be added up by key before they are together in one place."""
+        return all(_is_grouped(self.schema.field(key).type) for key in self.keys)
+
+    def parts(self, batch: pa.RecordBatch, rows_min: int) -> pa.RecordBatch | None:
+        """Return what rows add to the sums of their keys, added up; None unless few keys have many rows."""
+        if batch.num_rows < rows_min or not self.has_parts:
+            return None
+        sample = pa.Table.from_batches([batch.slice(0, _SAMPLE).select(list(self.keys))])
+        if sample.group_by(list(self.keys)).aggregate([]).num_rows * _REPEATS > min(batch.num_rows, _SAMPLE):
+            return None
         made = self.shares(batch)
         names = [name for name in self.stored.names if name not in self.weight_names]
-        if made.num_rows < _MANY_ROWS or not all(_is_grouped(made.schema.field(name).type) for name in names):
-            return made
-        sample = pa.Table.from_batches([made.slice(0, _SAMPLE)]).group_by(names).aggregate([])
-        if sample.num_rows * _REPEATS > _SAMPLE:
-            return made
         sums = [(name, "sum") for name in self.weight_names]
         added = pa.Table.from_batches([made]).group_by(names, use_threads=False).aggregate(sums)
         columns = [*(added[name] for name in names), *(added[f"{name}_sum"] for name in self.weight_names)]

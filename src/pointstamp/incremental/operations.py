@@ -23,6 +23,7 @@ from pointstamp.flow.updates import Passes
 from pointstamp.flow.watermarks import above, bounds_for, check_forgets
 from pointstamp.incremental.aggregate_operators import (
     ExtremesPlan,
+    InParts,
     OnExtremes,
     OnSums,
     SumsOfGroups,
@@ -40,7 +41,7 @@ from pointstamp.incremental.requested_aggregates import FirstValue
 from pointstamp.incremental.session_windows import EpochSessions, OpenSessions, Sessions
 from pointstamp.incremental.shared_arrangements import arranged_by
 from pointstamp.incremental.stateless import Consolidated, MappedRows, Negated, Repeated, Weighed
-from pointstamp.incremental.top_k import First, OnFirstOnly, OnTop, TopPlan
+from pointstamp.incremental.top_k import First, FirstOfBatch, OnFirstOnly, OnTop, TopPlan
 from pointstamp.operators.spec import spec, spec_of
 from pointstamp.operators.stateless import (
     BatchFunction,
@@ -248,13 +249,19 @@ def on_sums(
     keys: tuple[str, ...],
     aggregates: Mapping[str, LinearAggregate],
     result: pa.Schema,
+    *,
+    in_parts: bool = False,
 ) -> PhysicalStream:
-    """Aggregates of each key that are sums."""
+    """Aggregates of each key that are sums, in parts if each worker may begin them with its own rows."""
     summing = Summing(deltas.schema, keys, aggregates)
     if deltas.loops:
         function = SumsOfGroups(summing, weighed(f"'{name}'", result))
         return on_groups(deltas, name, keys, function, result, summing)
     inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": weighed(f"'{name}'", result)}
+    if in_parts and summing.has_parts:
+        schemas = {"rows": deltas.schema, "parts": summing.stored}
+        rows, parts = add_operator(f"{name}: in parts", spec(InParts, summing), {"in": deltas}, schemas)
+        inputs = {"in": rows.exchange(*keys), "parts": parts.exchange(*keys)}
     logic = spec(OnSums, SumsPlan(summing, weighed(f"'{name}'", result)))
     return add_operator(name, logic, inputs, outputs, in_order=True)[0]
 
@@ -282,13 +289,22 @@ def on_top(
     result: pa.Schema,
     *,
     only_grows: bool = False,
+    in_parts: bool = False,
 ) -> PhysicalStream:
-    """The first rows of each key; of a table that only grows no others are kept."""
+    """The first rows of each key; of a table that only grows no others are kept.
+
+    In parts each worker sends the first of its own rows only, which it may if the table only grows.
+    """
     if deltas.loops:
         return on_groups(deltas, name, keys, first, result)
     inputs, outputs = {"in": deltas.exchange(*keys)}, {"out": weighed(f"'{name}'", result)}
     plan = TopPlan(deltas.schema, keys, first)
     if only_grows and first.rank is None:
+        if in_parts:
+            chosen = add_operator(
+                f"{name}: in parts", spec(FirstOfBatch, plan), {"in": deltas}, {"out": deltas.schema}
+            )[0]
+            inputs = {"in": chosen.exchange(*keys)}
         return add_operator(name, spec(OnFirstOnly, plan, arranged={}), inputs, outputs, in_order=True)[0]
     arranged = {"rows": arranged_by(deltas, keys, has_nulls=True, order=first.by[0])}
     logic = spec(OnTop, plan, arranged=arranged)

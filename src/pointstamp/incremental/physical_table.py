@@ -196,10 +196,15 @@ class PhysicalTable:
         return PhysicalTable(one_of_each(self._deltas, keys, by, name, f"'{name}' of {self}"))
 
     def reduce(
-        self, *keys: str, aggregates: Mapping[str, Aggregation], name: str = "reduce"
+        self,
+        *keys: str,
+        aggregates: Mapping[str, Aggregation],
+        name: str = "reduce",
+        in_parts: bool = False,
     ) -> "PhysicalTable":
-        """One row for each key, with aggregates of its rows."""
-        return PhysicalTable(reduced(self._deltas, keys, aggregates, name, f"'{name}' of {self}"))
+        """One row for each key, with aggregates of its rows; in parts each worker begins with its own."""
+        who = f"'{name}' of {self}"
+        return PhysicalTable(reduced(self._deltas, keys, aggregates, name, who, in_parts=in_parts))
 
     def top(
         self,
@@ -209,8 +214,12 @@ class PhysicalTable:
         ties: bool = False,
         rank: str | None = None,
         name: str = "top",
+        in_parts: bool = False,
     ) -> "PhysicalTable":
-        """The first rows of each key, or of the whole table: ``top(3, "shop", by="price desc")``."""
+        """The first rows of each key, or of the whole table: ``top(3, "shop", by="price desc")``.
+
+        In parts each worker begins with its own rows, if the table never loses one.
+        """
         who = f"'{name}' of {self}"
         check_columns(who, self.schema, keys)
         if count < 1:
@@ -228,8 +237,9 @@ class PhysicalTable:
         order = ordering(who, self.schema, by)
         function = First(count, order, ties, rank, weighed(who, result))
         grows = self.only_appends
+        own = keys or (ALL,)
         made = PhysicalTable(
-            operations.on_top(changes, name, keys or (ALL,), function, result, only_grows=grows)
+            operations.on_top(changes, name, own, function, result, only_grows=grows, in_parts=in_parts)
         )
         return made.drop(ALL) if is_only_keys or not keys else made
 

@@ -8,7 +8,7 @@ share a place (``rank``), and come out together or not at all.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ import pyarrow as pa
 from pointstamp.arrangement.arrangement import Arrangement
 from pointstamp.arrangement.column_arrays import as_batch
 from pointstamp.arrangement.consolidate import DIFF, Integers, columns_without_weight, with_weights
-from pointstamp.arrangement.groups import Grouped, groups_of
+from pointstamp.arrangement.groups import Grouped, grouped, groups_of
 from pointstamp.arrangement.open_changes import OpenChanges, added_up
 from pointstamp.arrangement.ordering import Ordered, ranks
 from pointstamp.arrangement.run import Run, run_of
@@ -173,6 +173,28 @@ class OnTop:
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
         """Continue with the rows of this worker's keys."""
         self._arrangements.load(context.operator, pieces)
+
+
+class FirstOfBatch:
+    """Sends the first rows of each key among those of a batch, of a table that never loses a row.
+
+    A row that is not among them never is among the first of all workers' rows, because it is never deleted,
+    and neither are the rows before it. One worker sends all rows: nothing is exchanged.
+    """
+
+    keeps: ClassVar = "nothing; a change costs its rows"
+
+    def __init__(self, plan: TopPlan) -> None:
+        self._plan = plan
+
+    def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
+        """Choose the rows and send them."""
+        is_sent = context.workers == 1 or batch.num_rows < FIRST_ROWS_MIN
+        context.send(batch if is_sent else self._plan.first(grouped(batch, self._plan.keys)))
+
+
+FIRST_ROWS_MIN: Final = 256
+"""Of fewer rows all are sent: choosing costs as much as sending."""
 
 
 class OnFirstOnly(OnTop):

@@ -20,7 +20,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Final, Literal, Protocol
 
 import pyarrow as pa
@@ -97,6 +97,8 @@ class PhysicalPlan:
 
     text: str
     operators: tuple[PhysicalOperator, ...]
+    spark: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What Spark computes of the rows of an input in a bounded run, as SQL, before workers read them."""
 
 
 def explain_plan(
@@ -124,6 +126,9 @@ def explain_plan(
                 {"rule": each.rule, "removed": list(each.removed), "added": list(each.added)}
                 for each in fired
             ],
+            "spark": None
+            if physical is None
+            else {name: list(each) for name, each in physical.spark.items()},
             "physical": None if physical is None else [_physical_data(each) for each in physical.operators],
         }
         return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
@@ -133,6 +138,9 @@ def explain_plan(
         is_same = after == sections["Logical plan"]
         sections["Optimized plan"] = "the same" if is_same else after
         sections["Rules that fired"] = "\n".join(_rule_lines(fired)) or "none"
+    if physical is not None and physical.spark:
+        steps = (f"input '{name}': {'; '.join(each)}" for name, each in physical.spark.items())
+        sections["Computed by Spark in a bounded run"] = "\n".join(steps)
     if physical is not None:
         sections["Physical operators with state"] = physical.text.rstrip("\n")
     return "\n\n".join(f"== {title} ==\n{text}" for title, text in sections.items()) + "\n"

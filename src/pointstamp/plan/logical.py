@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Final, Literal, Self, TypeAlias
 
 import pyarrow as pa
@@ -75,20 +75,31 @@ class LogicalOperator:
 
     def with_inputs(self, inputs: "Sequence[LogicalOperator]") -> Self:
         """Return the same operator over other inputs, given in the order of ``inputs``."""
-        given = iter(inputs)
-        changed: dict[str, Any] = {}
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if isinstance(value, LogicalOperator):
-                changed[each.name] = next(given)
-            elif isinstance(value, tuple) and any(isinstance(part, LogicalOperator) for part in value):
-                changed[each.name] = tuple(
-                    next(given) if isinstance(part, LogicalOperator) else part for part in value
-                )
-        assert next(given, None) is None, "more inputs than the operator reads"
         if all(new is old for new, old in zip(inputs, self.inputs, strict=True)):
             return self
-        return replace(self, **changed)
+        given = iter(inputs)
+        changed: dict[str, Any] = {}
+        for name in _field_names(type(self)):
+            value = getattr(self, name)
+            if isinstance(value, LogicalOperator):
+                changed[name] = next(given)
+            elif isinstance(value, tuple) and any(isinstance(part, LogicalOperator) for part in value):
+                changed[name] = tuple(
+                    next(given) if isinstance(part, LogicalOperator) else part for part in value
+                )
+        is_recursive = isinstance(self, Iterate | Recursive)  # of which variables decide the columns
+        is_alike = (
+            not is_recursive
+            and "schema" in self.__dict__
+            and all(new.schema.equals(old.schema) for new, old in zip(inputs, self.inputs, strict=True))
+        )
+        if not is_alike:
+            return replace(self, **changed)
+        # Nothing but the columns of the inputs decides the columns, so they need not be checked again.
+        with unchecked():
+            made = replace(self, **changed)
+        made.__dict__["schema"] = self.schema
+        return made
 
     @property
     def schema(self) -> pa.Schema:
@@ -122,9 +133,14 @@ def unchecked() -> Iterator[None]:
         _is_checked.reset(token)
 
 
+@cache
+def _field_names(kind: type[LogicalOperator]) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind))
+
+
 def _inputs_of(operator: LogicalOperator) -> Iterator[LogicalOperator]:
-    for each in fields(operator):
-        value = getattr(operator, each.name)
+    for name in _field_names(type(operator)):
+        value = getattr(operator, name)
         if isinstance(value, LogicalOperator):
             yield value
         elif isinstance(value, tuple):
@@ -402,6 +418,8 @@ class Aggregate(LogicalOperator):
     input: LogicalOperator
     keys: tuple[str, ...]
     aggregates: tuple[tuple[str, Aggregation], ...]
+    in_parts: bool = False
+    """Whether each worker aggregates its own rows, before the parts are brought together by key."""
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -457,6 +475,8 @@ class TopK(LogicalOperator):
     """Whether rows that are equal to the last of them by the order are in, too."""
     rank: str | None = None
     """A column for the place of a row, from 1 on."""
+    in_parts: bool = False
+    """Whether each worker chooses among its own rows, before these are brought together by key."""
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -583,6 +603,8 @@ def loops_of(roots: Sequence[LogicalOperator]) -> Mapping[LogicalOperator, tuple
     if it comes from what enters it.
     """
     order = list(walk(roots))
+    if not any(isinstance(each, Iterate) or each.loop_entered or each.loop_left for each in order):
+        return dict.fromkeys(order, ())
     binder = {id(each): loop for loop in order if isinstance(loop, Iterate) for each in loop.variables}
     loops: dict[int, LogicalOperator] = {}
     free: dict[int, frozenset[int]] = {}

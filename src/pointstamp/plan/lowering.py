@@ -375,7 +375,10 @@ def _repeat_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def _aggregate(operator: logical.Aggregate, rows: Table) -> Table:
     return rows.reduce(
-        *operator.keys, aggregates=dict(operator.aggregates), name=_named(operator, "aggregate")
+        *operator.keys,
+        aggregates=dict(operator.aggregates),
+        name=_named(operator, "aggregate"),
+        in_parts=operator.in_parts,
     )
 
 
@@ -391,6 +394,7 @@ def _top_k(operator: logical.TopK, rows: Table) -> Table:
         ties=operator.ties,
         rank=operator.rank,
         name=_named(operator, "top"),
+        in_parts=operator.in_parts,
     )
 
 

@@ -17,12 +17,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields, replace
+from functools import cached_property
+from itertools import cycle, islice
 from typing import Any, Final
 
 import pyarrow as pa
 
 from pointstamp.expressions.tree import Expression
 from pointstamp.plan.logical import LogicalOperator, Scan, Values, Variable, rewrite, walk
+from pointstamp.plan.rules.aggregate_in_parts import aggregate_in_parts
+from pointstamp.plan.rules.conditions import compiling_once
 from pointstamp.plan.rules.first_rows import first_rows
 from pointstamp.plan.rules.fold_constants import fold_constants
 from pointstamp.plan.rules.fuse_rows import fuse_rows
@@ -53,6 +57,7 @@ ALL: Final[tuple[Rule, ...]] = (
     share_subplans,
     prune_columns,
     fuse_rows,
+    aggregate_in_parts,
 )
 """The rules, in the order in which they are applied."""
 
@@ -71,13 +76,23 @@ def is_switched_on() -> bool:
     return os.environ.get(SWITCH, "on") != "off"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Fired:
     """A rule that changed a plan, and the operators that it removed and added, as text."""
 
     rule: str
-    removed: tuple[str, ...]
-    added: tuple[str, ...]
+    before: Roots
+    after: Roots
+
+    @cached_property
+    def removed(self) -> tuple[str, ...]:
+        """Return the operators that are no longer there."""
+        return _missing(self.before, self.after)
+
+    @cached_property
+    def added(self) -> tuple[str, ...]:
+        """Return the operators that are new."""
+        return _missing(self.after, self.before)
 
     def __str__(self) -> str:
         return f"{self.rule}: {'; '.join(self.removed) or 'nothing'} -> {'; '.join(self.added) or 'nothing'}"
@@ -93,22 +108,23 @@ class Optimized:
 
 def optimize(roots: Roots, rules: Sequence[Rule] = ALL) -> Optimized:
     """Return an equal plan that costs less, and which rules made it."""
-    with _deep_recursion():
+    with _deep_recursion(), compiling_once():
         return _optimize(roots, rules)
 
 
 def _optimize(roots: Roots, rules: Sequence[Rule]) -> Optimized:
     found = list(roots)
     fired: list[Fired] = []
-    for _ in range(_ROUNDS_MAX):
-        before = found
-        for rule in rules:
-            made = rule(found)
-            if any(new is not old for new, old in zip(made, found, strict=True)):
-                fired.append(_difference(rule.__name__, found, made))
-                found = made
-        if all(new is old for new, old in zip(found, before, strict=True)):
-            break
+    quiet = 0
+    for rule in islice(cycle(rules), _ROUNDS_MAX * len(rules)):
+        made = rule(found)
+        if any(new is not old for new, old in zip(made, found, strict=True)):
+            fired.append(Fired(rule.__name__, tuple(found), tuple(made)))
+            found, quiet = made, 0
+        else:
+            quiet += 1
+        if quiet == len(rules):
+            break  # no rule changes this plan
     return Optimized(tuple(_with_epochs(found, roots)), tuple(fired))
 
 
@@ -136,9 +152,10 @@ def _with_epochs(found: list[LogicalOperator], roots: Roots) -> list[LogicalOper
     )
 
 
-def _difference(rule: str, before: Roots, after: Roots) -> Fired:
-    one, other = (Counter(_with_inputs(each) for each in walk(roots)) for roots in (before, after))
-    return Fired(rule, tuple((one - other).elements()), tuple((other - one).elements()))
+def _missing(roots: Roots, others: Roots) -> tuple[str, ...]:
+    """Return the operators of a plan that another one does not have, as text."""
+    one, other = (Counter(_with_inputs(each) for each in walk(plan)) for plan in (roots, others))
+    return tuple((one - other).elements())
 
 
 def _with_inputs(operator: LogicalOperator) -> str:

@@ -9,7 +9,6 @@
     dependencies        functional dependencies: rows that are equal in some columns are equal in another
     is_append_only      no row that an epoch has inserted is ever deleted, in every round of a loop
     may_repeat          a row may have a multiplicity above one: it has no key
-    used                the columns that some reader of the operator looks at, or its output shows
     is_deterministic    no function of a user takes part, here or upstream; such a function is opaque
     rows_max            a bound of the number of rows; None: there is none
     is_monotone         more rows in the variables of a loop never make fewer rows here
@@ -18,7 +17,10 @@
 
 The properties of a recursion hold in every round. They are a greatest fixpoint: a variable begins with the
 properties of its start, and loses those that its body does not keep. This is an induction over rounds, so a
-property that survives holds. ``used`` is a least fixpoint: what no reader needs in any round is unused.
+property that survives holds. An operator outside recursions has its properties once and for all.
+
+``used_columns`` derives which columns of each operator some reader looks at. In a recursion that is a least
+fixpoint: what no reader needs in any round is unused.
 
 A set of rows that satisfies a key also satisfies every superset of it; ``keys`` has the least sets only.
 """
@@ -27,6 +29,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 from pyarrow import types
@@ -52,7 +55,6 @@ class Properties:
     keys: frozenset[Columns] = frozenset()
     dependencies: frozenset[Dependency] = frozenset()
     is_append_only: bool = False
-    used: Columns = frozenset()
     is_deterministic: bool = True
     rows_max: int | None = None
     is_monotone: bool = True
@@ -86,6 +88,32 @@ Found: TypeAlias = Mapping[LogicalOperator, Properties]
 def properties_of(roots: Sequence[LogicalOperator]) -> Found:
     """Return the properties of every operator of a plan."""
     order = list(walk(roots))
+    found: dict[LogicalOperator, Properties] = {}
+    rest: list[LogicalOperator] = []
+    """What is in a loop, or reads what is: its properties depend on the loop."""
+    for operator in order:
+        is_first = isinstance(operator, Variable) or operator.loop_entered is not None
+        if is_first or any(each not in found for each in operator.inputs):
+            rest.append(operator)
+            continue
+        known = _known.get(operator)
+        if known is None:
+            known = _known[operator] = _derive(operator, found, depends=False)
+        found[operator] = known
+    return _of_recursions(roots, order, rest, found) if rest else found
+
+
+_known: Final[WeakKeyDictionary[LogicalOperator, Properties]] = WeakKeyDictionary()
+"""The properties of operators outside recursions: an operator never changes, and neither do they."""
+
+
+def _of_recursions(
+    roots: Sequence[LogicalOperator],
+    order: Sequence[LogicalOperator],
+    rest: Sequence[LogicalOperator],
+    plain: Found,
+) -> Found:
+    """Return the properties of all operators, given those that depend on no loop."""
     loops = loops_of(roots)
     binders = {variable: each for each in order if isinstance(each, Iterate) for variable in each.variables}
     variables = {variable: _nothing(variable.schema) for variable in binders}
@@ -93,8 +121,8 @@ def properties_of(roots: Sequence[LogicalOperator]) -> Found:
         if loop.starts[loop.variables.index(variable)] is not None:
             variables[variable] = replace(variables[variable], rows_max=None)
     while True:
-        found: dict[LogicalOperator, Properties] = {}
-        for operator in order:
+        found = dict(plain)
+        for operator in rest:
             if isinstance(operator, Variable) and operator in variables:
                 found[operator] = variables[operator]
             else:
@@ -105,9 +133,7 @@ def properties_of(roots: Sequence[LogicalOperator]) -> Found:
             changed |= kept != variables[variable]
             variables[variable] = kept
         if not changed:
-            break
-    used = used_columns(roots, found)
-    return {operator: replace(each, used=used[operator]) for operator, each in found.items()}
+            return found
 
 
 def _nothing(schema: pa.Schema) -> Properties:
@@ -428,6 +454,7 @@ def used_columns(
     used: dict[LogicalOperator, set[str]] = {each: set() for each in order}
     for root in roots:
         used[root].update(root.schema.names)
+    is_recursive = any(isinstance(each, Iterate) for each in order)
     while True:
         before = sum(map(len, used.values()))
         for operator in reversed(order):
@@ -444,7 +471,7 @@ def used_columns(
                     operator.inputs, needed(operator, frozenset(used[operator]), found), strict=True
                 ):
                     used[each].update(columns)
-        if sum(map(len, used.values())) == before:
+        if not is_recursive or sum(map(len, used.values())) == before:
             return {operator: frozenset(columns) for operator, columns in used.items()}
 
 
@@ -457,27 +484,27 @@ def _use_in_loop(loop: Iterate, used: Mapping[LogicalOperator, set[str]]) -> Non
 
 def needed(operator: LogicalOperator, used: Columns, found: Found) -> Sequence[Columns]:
     """Return for each input the columns that an operator looks at, if these of its own are used."""
-    everything = [frozenset(each.schema.names) for each in operator.inputs]
     match operator:
         case logical.Project():
-            kept = [each for name, each in operator.columns if name in used]
-            return [frozenset(column for each in kept for column in columns_of(each))]
+            return [columns_in(each for name, each in operator.columns if name in used)]
         case logical.Filter():
-            return [used | set(columns_of(operator.condition))]
+            return [used | columns_in([operator.condition])]
         case logical.Explode():
             return [(used - {operator.position}) | {operator.column}]
         case logical.TimeWindow():
             return [(used - {operator.start, operator.end}) | {operator.at}]
         case logical.Join():
             return _needed_by_join(operator, used)
-        case logical.AsOfJoin():
-            # All columns of the right side decide between rows of one time; suffixes depend on the left side.
-            asked = {mine for mine, _ in operator.keys} | {operator.at[0]} | everything[1]
-            return [(used | asked) & everything[0], everything[1]]
         case logical.Union():
             return [used for _ in operator.inputs]
         case logical.Aggregate():
             return [_needed_by_aggregate(operator, used)]
+    everything = [frozenset(each.schema.names) for each in operator.inputs]
+    match operator:
+        case logical.AsOfJoin():
+            # All columns of the right side decide between rows of one time; suffixes depend on the left side.
+            asked = {mine for mine, _ in operator.keys} | {operator.at[0]} | everything[1]
+            return [(used | asked) & everything[0], everything[1]]
         case logical.TopK():
             return [_needed_by_top(operator, used, everything[0], found)]
         case logical.WindowFunctions():
@@ -489,6 +516,11 @@ def needed(operator: LogicalOperator, used: Columns, found: Found) -> Sequence[C
             return [used.union(columns_of(operator.when)) & everything[0], *everything[1:]]
         case _:
             return everything
+
+
+def columns_in(expressions: Iterable[Expression]) -> Columns:
+    """Return the columns that some of these expressions look at."""
+    return frozenset(column for each in expressions for column in columns_of(each))
 
 
 def _needed_by_join(operator: logical.Join, used: Columns) -> Sequence[Columns]:

@@ -288,7 +288,9 @@ def explain(plan: Plan) -> str:
 def physical_plan(plan: Plan) -> PhysicalPlan:
     """Return the operators that run, with their state and its cost, and the text of those with state."""
     users = _users(plan)
-    return PhysicalPlan(explain(plan), tuple(_physical(plan, node, users) for node in plan.nodes))
+    operators = tuple(_physical(plan, node, users) for node in plan.nodes)
+    first = {name: tuple(map(str, each.steps)) for name, each in pushed(plan).inputs.items()}
+    return PhysicalPlan(explain(plan), operators, first)
 
 
 def _physical(plan: Plan, node: Node, users: Mapping[OperatorIndex, list[str]]) -> PhysicalOperator:

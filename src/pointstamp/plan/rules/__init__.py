@@ -13,9 +13,10 @@
     share_subplans          equal operators over the same inputs are one operator
     prune_columns           columns that no reader needs are not read, and not kept
     fuse_rows               neighboring steps of one row become one step
+    aggregate_in_parts      sums and first rows begin at each worker, before the exchange
 
-``rewriting`` has what all rules need of plans, ``conditions`` what they need of expressions. ``advice`` and
-``spark_part`` change nothing: they find, as data, what the physical layer and Spark can do with a plan.
+``rewriting`` has what all rules need of plans, ``conditions`` what they need of expressions. What Spark
+computes of a bounded input is decided for the physical plan (``pointstamp.pushdown``); ``explain`` shows it.
 
 The law of all rules: after every epoch each root has the same rows, as often as before. A rule never
 evaluates an expression that can raise for a row for which it was not evaluated before; it may evaluate it for

@@ -1,6 +1,8 @@
 """Expressions in rules: parts of a condition, names and values put in, what can raise, what nulls do."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final
 
 import pyarrow as pa
@@ -8,7 +10,7 @@ from pyarrow import types
 
 from pointstamp.errors import PointstampError
 from pointstamp.expressions import functions
-from pointstamp.expressions.compiler import compile_expression
+from pointstamp.expressions.compiler import Compiled, compile_expression
 from pointstamp.expressions.tree import (
     Call,
     CastTo,
@@ -85,15 +87,42 @@ def _is_never_null(condition: Expression) -> bool:
 
 def can_raise(expression: Expression, schema: pa.Schema) -> bool:
     """Return whether there are rows for which an expression raises."""
-    return compile_expression(expression, schema, "a rule").can_fail
+    return _compiled(expression, schema).can_fail
 
 
 def can_be(expression: Expression, schema: pa.Schema, found: pa.DataType) -> bool:
     """Return whether an expression is right for these columns, and of this type."""
     try:
-        return bool(compile_expression(expression, schema, "a rule").type == found)
+        return bool(_compiled(expression, schema).type == found)
     except PointstampError:
         return False
+
+
+_known: Final[ContextVar[dict[Any, tuple[Expression, Compiled]] | None]] = ContextVar(
+    "expressions that were compiled while a plan is optimized", default=None
+)
+
+
+@contextmanager
+def compiling_once() -> Iterator[None]:
+    """Compile an expression once for columns of the same types, however many operators it passes."""
+    token = _known.set({})
+    try:
+        yield
+    finally:
+        _known.reset(token)
+
+
+def _compiled(expression: Expression, schema: pa.Schema) -> Compiled:
+    known = _known.get()
+    if known is None or isinstance(expression, Column):
+        return compile_expression(expression, schema, "a rule")
+    places = {name: schema.get_field_index(name) for name in columns_of(expression)}
+    kinds = ((name, place < 0 or schema.field(place).type) for name, place in places.items())
+    key = (id(expression), *kinds)
+    if key not in known:  # the expression is kept, so that no other one has its number
+        known[key] = expression, compile_expression(expression, schema, "a rule")
+    return known[key][1]
 
 
 def substitute(expression: Expression, values: Mapping[str, Expression]) -> Expression:
@@ -103,16 +132,20 @@ def substitute(expression: Expression, values: Mapping[str, Expression]) -> Expr
             found = values.get(name, expression)
             while isinstance(found, Named):
                 found = found.inner
-            return found
+            return expression if isinstance(found, Column) and found.column == name else found
         case Call(function, arguments, options):
-            return Call(function, tuple(substitute(each, values) for each in arguments), options)
+            made = tuple(substitute(each, values) for each in arguments)
+            is_same = all(new is old for new, old in zip(made, arguments, strict=True))
+            return expression if is_same else Call(function, made, options)
         case CastTo(inner, to, is_tried):
-            return CastTo(substitute(inner, values), to, is_tried)
+            changed = substitute(inner, values)
+            return expression if changed is inner else CastTo(changed, to, is_tried)
         case Named(inner, name):
-            return Named(substitute(inner, values), name)
+            changed = substitute(inner, values)
+            return expression if changed is inner else Named(changed, name)
         case Choice(branches, default):
-            made = tuple((substitute(one, values), substitute(other, values)) for one, other in branches)
-            return Choice(made, None if default is None else substitute(default, values))
+            pairs = tuple((substitute(one, values), substitute(other, values)) for one, other in branches)
+            return Choice(pairs, None if default is None else substitute(default, values))
         case _:
             return expression
 

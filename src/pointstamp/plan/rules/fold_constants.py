@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 from pyarrow import types
@@ -53,9 +54,16 @@ _OF_TABLES: Final = (
 
 def is_table(operator: LogicalOperator) -> bool:
     """Return whether an operator is known to make a table; streams have operators of rows, too."""
-    while isinstance(operator, (*_OF_ROWS, logical.Union)):
+    path: list[LogicalOperator] = []
+    while operator not in _tables and isinstance(operator, (*_OF_ROWS, logical.Union)):
+        path.append(operator)
         operator = operator.inputs[0]
-    return type(operator).__module__ == LogicalOperator.__module__
+    known = _tables.get(operator, type(operator).__module__ == LogicalOperator.__module__)
+    _tables.update(dict.fromkeys(path, known))
+    return known
+
+
+_tables: Final[WeakKeyDictionary[LogicalOperator, bool]] = WeakKeyDictionary()
 
 
 def _fold_filter(operator: logical.Filter) -> LogicalOperator:

@@ -19,7 +19,7 @@ from collections import Counter
 from dataclasses import replace
 
 from pointstamp.expressions.tree import Expression, Literal, columns_of
-from pointstamp.plan.logical import Filter, LogicalOperator, Project, Union
+from pointstamp.plan.logical import Filter, LogicalOperator, Project, Union, walk
 from pointstamp.plan.properties import plain_column
 from pointstamp.plan.rules.conditions import all_of, can_be, conjuncts, is_small, substitute
 from pointstamp.plan.rules.rewriting import Readers, Roots, rewrite_once
@@ -27,22 +27,37 @@ from pointstamp.plan.rules.rewriting import Readers, Roots, rewrite_once
 
 def fuse_rows(roots: Roots) -> list[LogicalOperator]:
     """Return the roots with chains of projections, filters and unions fused."""
-    return rewrite_once(roots, _fuse)
+    readers = Readers(roots)
+    inner = {
+        each.input
+        for each in walk(roots)
+        if isinstance(each, Filter) and isinstance(each.input, Filter) and not readers.is_shared(each.input)
+    }
+    return rewrite_once(roots, _fuse, kept=inner)  # the last filter of a chain takes all conditions at once
 
 
 def _fuse(operator: LogicalOperator, readers: Readers) -> LogicalOperator:
     match operator:
-        case Filter(input=Filter() as below) if not readers.is_shared(below):
-            conditions = [*conjuncts(below.condition), *conjuncts(operator.condition)]
-            name = operator.name or below.name
-            condition = all_of(conditions, below.input.schema)
-            return Filter(below.input, condition, name=name, origin=operator.origin)
+        case Filter():
+            return _fuse_filters(operator, readers)
         case Project():
             return _fuse_project(operator, readers)
         case Union():
             return _fuse_union(operator, readers)
         case _:
             return operator
+
+
+def _fuse_filters(operator: Filter, readers: Readers) -> Filter:
+    chain = [operator]
+    while isinstance(below := chain[-1].input, Filter) and not readers.is_shared(below):
+        chain.append(below)
+    if len(chain) == 1:
+        return operator
+    conditions = [part for each in reversed(chain) for part in conjuncts(each.condition)]
+    name = next((each.name for each in chain if each.name), None)
+    rows = chain[-1].input
+    return Filter(rows, all_of(conditions, rows.schema), name=name, origin=operator.origin)
 
 
 def _fuse_project(operator: Project, readers: Readers) -> LogicalOperator:

@@ -20,14 +20,16 @@ for which it was not evaluated before. Such a condition stays, except above step
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 from typing import TypeAlias
 
 import pyarrow as pa
 
 from pointstamp.expressions.tree import Expression
 from pointstamp.plan import logical
-from pointstamp.plan.logical import Filter, LogicalOperator
+from pointstamp.plan.logical import Filter, LogicalOperator, walk
 from pointstamp.plan.properties import right_names
 from pointstamp.plan.rules.conditions import (
     all_of,
@@ -39,7 +41,7 @@ from pointstamp.plan.rules.conditions import (
     renamed,
     substitute,
 )
-from pointstamp.plan.rules.rewriting import Readers, Roots, rewrite_once
+from pointstamp.plan.rules.rewriting import Readers, Roots
 
 Targets: TypeAlias = list[tuple[int, Expression]]
 """Inputs, by their places, and the condition as it is over the columns of each."""
@@ -47,71 +49,129 @@ Targets: TypeAlias = list[tuple[int, Expression]]
 
 def push_predicates(roots: Roots) -> list[LogicalOperator]:
     """Return the roots with every condition as far upstream as it may be."""
-    return rewrite_once(roots, _push)
+    return _Pushing(roots).made()
 
 
-def _push(operator: LogicalOperator, readers: Readers) -> LogicalOperator:
-    if isinstance(operator, Filter):
-        sinking = _Sinking(readers, operator.name)
-        kept, below = sinking.sink(conjuncts(operator.condition), operator.input)
-        if below is operator.input:
-            return operator
-        return below if not kept else replace(operator, input=below, condition=all_of(kept, below.schema))
-    if isinstance(operator, logical.Join) and operator.condition is not None:
-        return _push_condition(operator, readers)
-    return operator
+@dataclass(eq=False, slots=True)
+class _Origin:
+    """The filter, or the condition of a join, that conditions come from."""
+
+    filter: Filter | None
+    conditions: Sequence[Expression]
+    name: str | None
+    """What the first filter is called that has conditions of it in another place."""
 
 
-class _Sinking:
-    """Sinks the conditions of one filter."""
+_Sinking: TypeAlias = list[tuple[Expression, _Origin]]
+"""Conditions in the order in which they are evaluated."""
 
-    def __init__(self, readers: Readers, name: str | None) -> None:
-        self._readers = readers
-        self._name = name
 
-    def above(self, conditions: Sequence[Expression], operator: LogicalOperator) -> LogicalOperator:
-        """Return the rows of an operator for which these conditions hold."""
-        kept, below = self.sink(conditions, operator)
-        if not kept:
-            return below
-        name, self._name = self._name, None
-        return Filter(below, all_of(kept, below.schema), name=name)
+class _Pushing:
+    """Conditions on their way upstream: readers give them to what they read, then operators are made."""
 
-    def sink(
-        self, conditions: Sequence[Expression], operator: LogicalOperator
-    ) -> tuple[Sequence[Expression], LogicalOperator]:
-        """Return the conditions that stay above an operator, and the operator over the others."""
-        if self._readers.is_shared(operator):
-            return conditions, operator
+    def __init__(self, roots: Roots) -> None:
+        self._roots = roots
+        self._order = list(walk(roots))
+        self._readers = Readers(roots)
+        self._arrived: dict[LogicalOperator, _Sinking] = {}
+        self._above: dict[LogicalOperator, _Sinking] = {}
+        """What stays directly downstream of an operator."""
+        self._between: dict[tuple[LogicalOperator, int], _Sinking] = {}
+        """What stays between an operator and one of its inputs, which others read, too."""
+        self._joins: dict[LogicalOperator, logical.Join] = {}
+        """Joins whose condition has lost parts."""
+        self._bases: dict[LogicalOperator, LogicalOperator] = {}
+        """What each filter is over, without filters that only it reads."""
+        for each in self._order:
+            if isinstance(each, Filter):
+                is_own = isinstance(each.input, Filter) and not self._readers.is_shared(each.input)
+                self._bases[each] = self._bases[each.input] if is_own else each.input
+
+    def made(self) -> list[LogicalOperator]:
+        """Return the roots of the plan with conditions in their new places."""
+        for operator in reversed(self._order):
+            self._sink(operator, self._arrived.pop(operator, []))
+        made: dict[LogicalOperator, LogicalOperator] = {}
+        for operator in self._order:
+            inputs = [
+                self._over(made[each], self._between.get((operator, place), ()), each)
+                for place, each in enumerate(operator.inputs)
+            ]
+            is_gone = isinstance(operator, Filter)  # its conditions are where they can go no further
+            moved = inputs[0] if is_gone else self._joins.get(operator, operator).with_inputs(inputs)
+            made[operator] = self._over(moved, self._above.get(operator, ()), operator)
+        return [made[root] for root in self._roots]
+
+    def _sink(self, operator: LogicalOperator, arrived: _Sinking) -> None:
         if isinstance(operator, Filter):
-            return self._sink_through(conditions, operator)
-        kept: list[Expression] = []
-        moved: dict[int, list[Expression]] = {}
-        for condition in conditions:
-            targets = targets_of(operator, condition)
-            if not targets or (kept and can_raise(condition, operator.schema)):
-                kept.append(condition)  # one that can raise stays behind those that it was evaluated after
-                continue
-            for place, each in targets:
-                moved.setdefault(place, []).append(each)
-        if not moved:
-            return conditions, operator
-        inputs = [
-            self.above(moved[place], each) if place in moved else each
-            for place, each in enumerate(operator.inputs)
-        ]
-        return kept, operator.with_inputs(inputs)
+            conditions = conjuncts(operator.condition)
+            origin = _Origin(operator, conditions, operator.name)
+            self._give(operator, 0, [*((each, origin) for each in conditions), *arrived])
+            return
+        moved: dict[int, _Sinking] = {}
+        if isinstance(operator, logical.Join) and operator.condition is not None:
+            moved = self._from_condition(operator)
+        kept: _Sinking = []
+        for condition, origin in arrived:
+            # One that can raise stays behind those that it was evaluated after.
+            is_behind = bool(kept) and can_raise(condition, operator.schema)
+            targets = None if is_behind else targets_of(operator, condition)
+            if not targets:
+                kept.append((condition, origin))
+            for place, each in targets or ():
+                moved.setdefault(place, []).append((each, origin))
+        if kept:
+            self._above[operator] = kept
+        for place, conditions in moved.items():
+            self._give(operator, place, conditions)
 
-    def _sink_through(
-        self, conditions: Sequence[Expression], operator: Filter
-    ) -> tuple[Sequence[Expression], LogicalOperator]:
-        """Return the same for a filter, which conditions pass only on the way to something else."""
-        safe = [each for each in conditions if not can_raise(each, operator.schema)]
-        kept, below = self.sink(safe, operator.input) if safe else (safe, operator.input)
-        if below is operator.input:
-            return conditions, operator
-        moved = {id(each) for each in safe} - {id(each) for each in kept}
-        return [each for each in conditions if id(each) not in moved], replace(operator, input=below)
+    def _give(self, operator: LogicalOperator, place: int, conditions: _Sinking) -> None:
+        below = operator.inputs[place]
+        if self._readers.is_shared(below):
+            self._between[operator, place] = conditions
+        else:
+            self._arrived[below] = conditions
+
+    def _from_condition(self, operator: logical.Join) -> dict[int, _Sinking]:
+        """Return what the condition of a join asks of one side only: it looks at pairs for the rest."""
+        assert operator.condition is not None
+        own = own_names(operator)
+        origin = _Origin(None, (), None)
+        kept: list[Expression] = []
+        moved: dict[int, _Sinking] = {}
+        for condition in conjuncts(operator.condition):
+            is_safe = not can_raise(condition, operator.pair)
+            is_left = operator.kind in ("inner", "cross", "semi", "right")
+            is_right = operator.kind in ("inner", "cross", "semi", "left", "anti")
+            if is_safe and is_left and is_over(condition, operator.left.schema.names):
+                moved.setdefault(0, []).append((condition, origin))
+            elif is_safe and is_right and is_over(condition, own):
+                moved.setdefault(1, []).append((renamed(condition, own), origin))
+            else:
+                kept.append(condition)
+        if moved:
+            rest = all_of(kept, operator.pair) if kept else None
+            self._joins[operator] = replace(operator, condition=rest)
+        return moved
+
+    def _over(
+        self,
+        made: LogicalOperator,
+        conditions: Sequence[tuple[Expression, _Origin]],
+        operator: LogicalOperator,
+    ) -> LogicalOperator:
+        """Return filters over what was made of an operator, one for each origin of conditions."""
+        for origin, group in groupby(conditions, key=itemgetter(1)):
+            kept = [each for each, _ in group]
+            written = origin.filter
+            if written is None or self._bases[written] is not operator:
+                made = Filter(made, all_of(kept, made.schema), name=origin.name)
+                origin.name = None
+            elif len(kept) == len(origin.conditions):
+                made = written.with_inputs([made])
+            else:
+                made = replace(written, input=made, condition=all_of(kept, made.schema))
+        return made
 
 
 def targets_of(operator: LogicalOperator, condition: Expression) -> Targets | None:
@@ -164,30 +224,3 @@ def _targets_of_join(operator: logical.Join, condition: Expression) -> Targets |
 def own_names(operator: logical.Join) -> Mapping[str, str]:
     """Return the columns of the right side by the names that they have in a pair."""
     return {name: own for own, name in right_names(operator).items()}
-
-
-def _push_condition(operator: logical.Join, readers: Readers) -> LogicalOperator:
-    """Return a join whose condition looks at pairs only; what it asks of one side restricts that side."""
-    assert operator.condition is not None
-    own = own_names(operator)
-    kept: list[Expression] = []
-    moved: list[list[Expression]] = [[], []]
-    for condition in conjuncts(operator.condition):
-        is_safe = not can_raise(condition, operator.pair)
-        is_left = operator.kind in ("inner", "cross", "semi", "right")
-        is_right = operator.kind in ("inner", "cross", "semi", "left", "anti")
-        if is_safe and is_left and is_over(condition, operator.left.schema.names):
-            moved[0].append(condition)
-        elif is_safe and is_right and is_over(condition, own):
-            moved[1].append(renamed(condition, own))
-        else:
-            kept.append(condition)
-    if not any(moved):
-        return operator
-    sinking = _Sinking(readers, None)
-    left, right = (
-        sinking.above(conditions, each) if conditions else each
-        for conditions, each in zip(moved, operator.inputs, strict=True)
-    )
-    rest = all_of(kept, operator.pair) if kept else None
-    return replace(operator, left=left, right=right, condition=rest)

@@ -1,7 +1,7 @@
 """Rewriting of plans by rules: who reads an operator, equality of structure, tables without rows."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import fields
 from typing import Any, TypeAlias
 
@@ -41,18 +41,21 @@ class Readers:
 
 
 def rewrite_once(
-    roots: Roots, change: Callable[[LogicalOperator, Readers], LogicalOperator]
+    roots: Roots,
+    change: Callable[[LogicalOperator, Readers], LogicalOperator],
+    kept: Collection[LogicalOperator] = (),
 ) -> list[LogicalOperator]:
     """Return the roots of a plan in which ``change`` was applied to every operator, inputs first.
 
-    ``change`` may ask who reads the inputs of the operator that it is given.
+    ``change`` may ask who reads the inputs of the operator that it is given; it is not given those of
+    ``kept``.
     """
     readers = Readers(roots)
     made: dict[int, LogicalOperator] = {}
     for operator in walk(roots):
         given = operator.with_inputs([made[id(each)] for each in operator.inputs])
         readers.stands_for(given, operator)
-        made[id(operator)] = changed = change(given, readers)
+        made[id(operator)] = changed = given if operator in kept else change(given, readers)
         readers.stands_for(changed, operator)
     return [made[id(root)] for root in roots]
 

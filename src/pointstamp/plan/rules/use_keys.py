@@ -32,7 +32,8 @@ from pointstamp.plan.logical import (
     TopK,
     Union,
 )
-from pointstamp.plan.properties import Properties, properties_of
+from pointstamp.plan.properties import Columns, Properties, properties_of, used_columns
+from pointstamp.plan.rules.conditions import can_be
 from pointstamp.plan.rules.rewriting import Readers, Roots
 from pointstamp.reduce.aggregate import Aggregate as Aggregated
 from pointstamp.reduce.aggregate import Aggregation
@@ -41,13 +42,14 @@ from pointstamp.reduce.aggregate import Aggregation
 def use_keys(roots: Roots) -> list[LogicalOperator]:
     """Return the roots without operators that a key makes needless."""
     found = properties_of(roots)
+    used = used_columns(roots, found)
     readers = Readers(roots)
     made: dict[int, LogicalOperator] = {}
     for operator in logical.walk(roots):
         given = operator.with_inputs([made[id(each)] for each in operator.inputs])
         known = {new: found[old] for new, old in zip(given.inputs, operator.inputs, strict=True)}
         readers.stands_for(given, operator)
-        made[id(operator)] = changed = _use(given, known, found[operator], readers)
+        made[id(operator)] = changed = _use(given, known, used[operator], readers)
         readers.stands_for(changed, operator)
     return [made[id(root)] for root in roots]
 
@@ -55,7 +57,7 @@ def use_keys(roots: Roots) -> list[LogicalOperator]:
 def _use(
     operator: LogicalOperator,
     known: Mapping[LogicalOperator, Properties],
-    own: Properties,
+    used: Columns,
     readers: Readers,
 ) -> LogicalOperator:
     match operator:
@@ -73,7 +75,7 @@ def _use(
         case Join() if operator.kind == "left" and known[operator.right].is_key(
             theirs for _, theirs in operator.keys
         ):
-            return _without_right(operator, own)
+            return _without_right(operator, used)
         case _:
             return operator
 
@@ -92,9 +94,9 @@ def _distinct_once(operator: Distinct, readers: Readers) -> LogicalOperator:
     return replace(operator, input=union.with_inputs(parts))
 
 
-def _without_right(operator: Join, own: Properties) -> LogicalOperator:
+def _without_right(operator: Join, used: Columns) -> LogicalOperator:
     mine = operator.left.schema.names
-    if own.used - set(mine):
+    if used - set(mine):
         return operator
     nulls = [(each.name, Literal(None, each.type)) for each in operator.schema if each.name not in mine]
     columns: list[tuple[str, Expression]] = [*((name, col(name)) for name in mine), *nulls]
@@ -131,4 +133,4 @@ def _of_one_row(asked: Aggregation, schema: pa.Schema, gives: pa.DataType) -> Ex
         return None
     if asked.where is not None:
         value = when(asked.where, value)
-    return value.cast(gives)
+    return value if can_be(value, schema, gives) else value.cast(gives)
