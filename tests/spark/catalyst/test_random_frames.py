@@ -53,6 +53,15 @@ def rows_of_t(first: int) -> pa.Table:
             ),
             "at": pa.array([*at, None, at[0], at[3], None], pa.timestamp("us", "UTC")),
             "b": [True, False, None, True, None, False, True, True, False],
+            "s": pa.array([1, -32768, None, 32767, 2, 2, 0, None, 1], pa.int16()),
+            "f": pa.array([0.1, float("nan"), None, -0.0, 0.0, -float("inf"), 1e30, 3.0, 0.1], pa.float32()),
+            "n": pa.array([each and each.replace(tzinfo=None) for each in [None, *at[:4], None, *at[2:5]]], pa.timestamp("us")),
+            "y": pa.array([b"", b"a", None, b"\x00\xff", b"a", b"\xc3\x9f", b"b", None, b"a"]),
+            "l": pa.array([[1, None], [], None, [2, 3, 2], [7], [None], [1, None], [0], [-3]], pa.list_(pa.int32())),
+            "r": pa.array(
+                [(1, "a"), None, (None, "ß"), (1, None), (None, None), (2, "b"), (1, "a"), (0, ""), None],
+                pa.struct([("p", pa.int32()), ("q", pa.string())]),
+            ),
         }
     )
 
@@ -80,6 +89,19 @@ def tables(spark: SparkSession, fed: Fed) -> SparkSession:
         rows = spark.createDataFrame(epochs[0].slice(0, 0))
         spark.createDataFrame(spark.sparkContext.emptyRDD(), rows.schema).createOrReplaceTempView(name)
     return spark
+
+
+def types_of(schema: pa.Schema) -> list[pa.DataType]:
+    """The types of columns, without what Spark says of nulls in them."""
+    return [_without_nulls(each) for each in schema.types]
+
+
+def _without_nulls(given: pa.DataType) -> pa.DataType:
+    if pa.types.is_list(given):
+        return pa.list_(_without_nulls(given.value_type))
+    if pa.types.is_struct(given):
+        return pa.struct([(each.name, _without_nulls(each.type)) for each in given])
+    return pa.timestamp("us", "UTC") if pa.types.is_timestamp(given) and given.tz else given
 
 
 def reads_a_table(frame: DataFrame) -> bool:

@@ -361,7 +361,8 @@ def _union(translation: Translation, node: PlanNode) -> BoundRelation:
     parts = [
         translation.operators.project(
             each.operator,
-            {name: col(each.columns[identity]) for name, identity in zip(names, each.output, strict=True)},
+            {name: col(each.columns[identity]) for name, identity in zip(names, each.output, strict=True)}
+            or {"one": lit(True)},
         )
         for each in (first, *others)
     ]
