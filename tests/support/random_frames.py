@@ -137,7 +137,10 @@ class Drawn:
         if self.chance():
             made = [(f"{name}.pos", "int"), (f"{name}.v", "int")]
             return f"{relation} lateral view {outer}posexplode({column}) {name} as pos, v", [*columns, *made]
-        return f"{relation} lateral view {outer}explode({column}) {name} as v", [*columns, (f"{name}.v", "int")]
+        return f"{relation} lateral view {outer}explode({column}) {name} as v", [
+            *columns,
+            (f"{name}.v", "int"),
+        ]
 
     def where(self, columns: Sequence[Column], depth: int) -> str:
         """A WHERE, with a subquery now and then, or nothing."""
@@ -268,7 +271,13 @@ class Drawn:
         )  # fmt: skip
         numbers = [name for name, kind in columns if kind in ("int", "long", "date", "short", "decimal")]
         near = self.pick(numbers) if numbers else "1"
-        span = self.pick(["1 preceding and 1 following", "unbounded preceding and 2 preceding", "current row and 3 following"])
+        span = self.pick(
+            [
+                "1 preceding and 1 following",
+                "unbounded preceding and 2 preceding",
+                "current row and 3 following",
+            ]
+        )
         by_all = f"over (partition by {keys} order by {whole})"
         found = [
             (f"row_number() {by_all}", "int"),
@@ -375,12 +384,19 @@ class Drawn:
         order = self._total(columns)
         name = self.name()
         function = self.pick(["row_number()", "rank()", "dense_rank()"])
-        ranked = f"select *, {function} over (partition by {keys} order by {order}) as rn from ({text}) as {name}"
-        return f"select * from ({ranked}) as {self.name()} where rn <= {self.pick(['1', '2'])}", [*columns, ("rn", "int")]
+        ranked = (
+            f"select *, {function} over (partition by {keys} order by {order}) as rn from ({text}) as {name}"
+        )
+        return f"select * from ({ranked}) as {self.name()} where rn <= {self.pick(['1', '2'])}", [
+            *columns,
+            ("rn", "int"),
+        ]
 
     def _total(self, columns: Sequence[Column]) -> str:
         """An order of all columns; lists and structs are ordered by their texts."""
-        parts = (f"cast({name} as string)" if kind in ("list", "struct", "any") else name for name, kind in columns)
+        parts = (
+            f"cast({name} as string)" if kind in ("list", "struct", "any") else name for name, kind in columns
+        )
         return ", ".join(f"{each} {self.pick(['', 'desc', 'nulls last'])}" for each in parts)
 
     def _plain(self, kind: str, columns: Sequence[Column]) -> str:
