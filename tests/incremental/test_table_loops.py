@@ -149,7 +149,9 @@ def test_a_row_whose_number_doubles_raises_before_the_number_overflows() -> None
     flow = ps.Dataflow("test")
     rows = flow.table("rows", "n long")
     flow.output("out", rows.iterate(lambda x: x.union(x), max_rounds=100, name="doubles"))
-    with pytest.raises(LoopError, match=r"'doubles': round \d+ of epoch 0 has 2,147,483,648 copies of {'n': 7}"):
+    with pytest.raises(
+        LoopError, match=r"'doubles': round \d+ of epoch 0 has 2,147,483,648 copies of {'n': 7}"
+    ):
         flow.run(rows=[[{"n": 7}]])
 
 

@@ -41,7 +41,7 @@ class GoingRound(Consolidated):
             context.send(change)
 
     def _check_copies(self, time: Time, change: pa.RecordBatch) -> None:
-        """Raise LoopError before the number of a row, and what a join makes of it, has no place in 64 bits."""
+        """Raise LoopError before the number of a row, or what a join makes of it, overflows."""
         copies = np.abs(change.column(DIFF).to_numpy())
         if len(copies) and (most := int(copies.max())) > _COPIES_MAX:
             [row] = change.slice(int(copies.argmax()), 1).to_pylist()
