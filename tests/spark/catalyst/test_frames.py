@@ -143,7 +143,8 @@ TEXTS = {
     "explode": "select id, tag from orders lateral view explode(tags) as tag",
     "explode_outer": "select id, tag from orders lateral view outer explode(tags) as tag",
     "posexplode": "select id, place, tag from orders lateral view posexplode(tags) as place, tag",
-    "explode_map": "select id, k, v from orders lateral view explode(map('a', id, concat('x', id), null)) as k, v",
+    "explode_map": "select id, k, v from orders lateral view "
+    "explode(map('a', id, concat('x', id), null)) as k, v",
     "posexplode_map": "select id, p, k, v from orders lateral view outer "
     "posexplode(if(id % 2 = 0, map('a', price), null)) as p, k, v",
     "stack": "select id, n, t from orders lateral view stack(3, 1, city, 2, null, id) s as n, t",
