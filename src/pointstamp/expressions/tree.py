@@ -222,7 +222,7 @@ def value_text(value: Any) -> str:  # noqa: ANN401 - any value
     """Return the text of a value of a literal; dates after the year 9999 are none of Python's.
 
     >>> value_text(pa.scalar(10_000_000, pa.date32()))
-    "date32 '29349-01-26'"
+    "date32[day] '29349-01-26'"
     """
     if isinstance(value, pa.Scalar) and pa.types.is_temporal(value.type):
         return f"{value.type} '{value.cast(pa.string())}'"
