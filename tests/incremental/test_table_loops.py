@@ -145,6 +145,16 @@ def test_a_loop_that_swings_shows_what_went_round_last() -> None:
         assert row in last
 
 
+def test_a_row_whose_number_doubles_raises_before_the_number_overflows() -> None:
+    flow = ps.Dataflow("test")
+    rows = flow.table("rows", "n long")
+    flow.output("out", rows.iterate(lambda x: x.union(x), max_rounds=100, name="doubles"))
+    with pytest.raises(
+        LoopError, match=r"'doubles': round \d+ of epoch 0 has 2,147,483,648 copies of {'n': 7}"
+    ):
+        flow.run(rows=[[{"n": 7}]])
+
+
 def test_a_loop_that_grows_for_ever_shows_a_few_of_many_rows() -> None:
     flow = ps.Dataflow("test")
     rows = flow.table("rows", "n long")

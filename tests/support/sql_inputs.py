@@ -16,12 +16,13 @@ import pyarrow as pa
 from benchmarks.sql.answers import added_up, check_same, rows_of_table
 
 import pointstamp as ps
-from pointstamp.errors import PointstampError
+from pointstamp.errors import LoopError, PointstampError
 from pointstamp.flow.plan import NodeKind
 
 _QUERY: Final = re.compile(r"\s*\(*\s*(select|with|values|table|from)\b", re.IGNORECASE)
 _SET: Final = re.compile(r"--SET\s+(.*)")
-_UNDONE: Final = ("spark.sql.ansi.enabled", "spark.sql.session.timeZone", "spark.sql.caseSensitive")
+_KEPT: Final = {"spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"}
+"""Settings of each session: queries of a few rows need neither many partitions nor other plans."""
 _CHANGING: Final = re.compile(
     r"\b(rand|randn|random|uuid|current_\w+|now|shuffle|tablesample)\b\s*\(?", re.IGNORECASE
 )
@@ -108,41 +109,38 @@ def compared_file(spark: Any, path: Path) -> Iterator[Outcome]:  # noqa: ANN401 
     for imported in re.findall(r"--IMPORT\s+(\S+)", text):
         other = path.parents[len(path.parts) - 1 - path.parts.index("inputs") - 1] / imported
         text = other.read_text(encoding="utf-8", errors="replace") + ";\n" + text
-    with _session(spark, _SET.findall(text)):
+    with _session(spark, _SET.findall(text)) as session:
         for statement in statements(text):
             if _QUERY.match(statement):
-                kind, why = _compared(spark, statement)
+                kind, why = _compared(session, statement)
                 yield Outcome(path.name, statement, kind, why)
                 continue
             try:
-                spark.sql(statement).collect()
+                session.sql(statement).collect()
                 if (made := _VIEW.match(statement)) is not None:
-                    spark.createDataFrame(spark.table(made[1]).toArrow()).createOrReplaceTempView(made[1])
+                    rows = session.createDataFrame(session.table(made[1]).toArrow())
+                    rows.createOrReplaceTempView(made[1])
             except Exception:  # noqa: S112 - mistakes are tested there, too
                 continue
 
 
 @contextmanager
-def _session(spark: Any, settings: list[str]) -> Iterator[None]:  # noqa: ANN401 - a session
-    """Settings of a file, and no view or table that stays."""
-    before = {name: spark.conf.get(name) for name in _UNDONE}
-    spark.sql("create database if not exists inputs")
-    spark.sql("use inputs")
+def _session(spark: Any, settings: list[str]) -> Iterator[Any]:  # noqa: ANN401 - sessions
+    """A session of a file, with its settings, views and a database that does not stay."""
+    session = spark.newSession()
+    for name, value in _KEPT.items():
+        session.conf.set(name, value)
+    session.sql("create database if not exists inputs")
+    session.sql("use inputs")
     try:
         for name, value in re.findall(r"([\w.]+)\s*=\s*([^,\s]+)", ",".join(settings)):
             try:
-                spark.conf.set(name, value)
+                session.conf.set(name, value)
             except Exception:  # noqa: S112 - a setting of the JVM
                 continue
-        yield
+        yield session
     finally:
-        for name, value in before.items():
-            spark.conf.set(name, value)
-        for view in spark.sql("show views").collect():
-            if view.isTemporary:
-                spark.catalog.dropTempView(view.viewName)
-        spark.sql("use default")
-        spark.sql("drop database inputs cascade")
+        spark.sql("drop database if exists inputs cascade")
 
 
 def _compared(spark: Any, query: str) -> tuple[str, str]:  # noqa: ANN401 - a session
@@ -150,6 +148,8 @@ def _compared(spark: Any, query: str) -> tuple[str, str]:  # noqa: ANN401 - a se
         return "changing", ""
     try:
         frame = spark.sql(query)
+        if len(set(frame.columns)) < len(frame.columns):  # a view has columns by name
+            frame = frame.toDF(*(f"c{place}" for place in range(len(frame.columns))))
         theirs = frame.toArrow()
     except Exception as error:
         return "fails", str(error).split("\n")[0]
@@ -158,14 +158,18 @@ def _compared(spark: Any, query: str) -> tuple[str, str]:  # noqa: ANN401 - a se
     except PointstampError as error:
         text = str(error)
         return ("constant", "") if "reads no table" in text else ("rejected", text)
+    except Exception as error:
+        return "different", f"{type(error).__name__} when it is defined: {error}"
     try:
-        tables = {name: _rows(spark, name) for name in flow.plan.named(NodeKind.INPUT)}
+        tables = {name: _rows(frame, name) for name in flow.plan.named(NodeKind.INPUT)}
     except Exception as error:
         return "rejected", f"its table is not found: {str(error)[:80]}"
     try:
         results = flow.run(tables)["v"]
-        ours = added_up([_with_texts(results[each]) for each in sorted(results)])
-        check_same(ours, rows_of_table(_with_texts(theirs)), "answers")
+        ours = added_up([results[each] for each in sorted(results)])
+        check_same(ours, rows_of_table(theirs), "answers")
+    except LoopError as error:
+        return "rejected", f"LoopError: {str(error).rpartition('Use')[0][:60]}"
     except (
         PointstampError,
         AssertionError,
@@ -178,13 +182,8 @@ def _compared(spark: Any, query: str) -> tuple[str, str]:  # noqa: ANN401 - a se
     return "equal", ""
 
 
-def _rows(spark: Any, name: str) -> pa.Table:  # noqa: ANN401 - a session
-    return spark.table(name).toArrow()
-
-
-def _with_texts(table: pa.Table) -> pa.Table:
-    for place, column in enumerate(table.schema):
-        if pa.types.is_nested(column.type):
-            texts = pa.array([repr(each) for each in table.column(place).to_pylist()], pa.string())
-            table = table.set_column(place, column.name, texts)
-    return table
+def _rows(frame: Any, name: str) -> pa.Table:  # noqa: ANN401 - a DataFrame
+    """The rows of a table by the name that the plan gives it, which can be in another schema."""
+    plan = frame._jdf.queryExecution().analyzed().toString()
+    found = re.search(rf"Relation spark_catalog\.(\w+\.{name})\[", plan)
+    return frame.sparkSession.table(name if found is None else found[1]).toArrow()

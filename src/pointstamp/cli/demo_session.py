@@ -43,9 +43,12 @@ def demo_session(slots: int) -> "Iterator[SparkSession]":
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": str(slots),
+        # The workers hold all slots but one, so more partitions only wait for each other.
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.adaptive.enabled": "false",
         "spark.log.level": "OFF",  # the death of a worker is told here, and not with a Java stack trace
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={Path(logging.name).as_uri()}",
+        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 "
+        f"-Dlog4j2.configurationFile={Path(logging.name).as_uri()}",
     }.items():
         builder = builder.config(name, value)
     try:

@@ -143,7 +143,8 @@ class Shop:
         import pointstamp as ps
 
         return {
-            name: ps.io.files(self.folder / "changes" / name, "parquet", in_order=True) for name in TABLES
+            name: ps.io.files(self.folder / "changes" / name, "parquet", in_order=True, settle_seconds=0)
+            for name in TABLES
         }
 
     def _written(self, changes: Mapping[str, list[tuple[str, pa.Table]]]) -> ChangedRows:

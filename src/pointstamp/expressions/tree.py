@@ -339,15 +339,30 @@ class Column(Expression):
         return f"col('{self.column}')"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Literal(Expression):
     """A value that is the same for every row."""
 
     value: Any
     type: pa.DataType | None = None
 
+    def __repr__(self) -> str:
+        """Return a text that tells this literal from all others."""
+        return f"Literal({value_text(self.value)}, {self.type!r})"
+
     def __str__(self) -> str:
-        return "null" if self.value is None else repr(self.value)
+        return "null" if self.value is None else value_text(self.value)
+
+
+def value_text(value: Any) -> str:  # noqa: ANN401 - any value
+    """Return the text of a value of a literal; dates after the year 9999 are none of Python's.
+
+    >>> value_text(pa.scalar(10_000_000, pa.date32()))
+    "date32[day] '29349-01-26'"
+    """
+    if isinstance(value, pa.Scalar) and pa.types.is_temporal(value.type):
+        return f"{value.type} '{value.cast(pa.string())}'"
+    return repr(value)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

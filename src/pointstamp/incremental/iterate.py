@@ -7,6 +7,7 @@ that an error, which shows what went round in the last two rounds.
 
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from pointstamp.arrangement.consolidate import DIFF
@@ -18,6 +19,8 @@ from pointstamp.topology.domain import Time
 _SHOWN_ROWS_MAX: Final = 3
 _REMEMBERED_MAX: Final = 8
 """Rounds of so many times outside the loop are remembered; an older one is shown without the round before."""
+_COPIES_MAX: Final = 2**30
+"""A row that goes round more often raises: its number doubles with each round, and would soon overflow."""
 
 
 class GoingRound(Consolidated):
@@ -32,9 +35,22 @@ class GoingRound(Consolidated):
     def on_notify(self, context: Context) -> None:
         """Send the sum, if there is a round in which it may come out."""
         for change in self._open.take(context.time).values():
+            self._check_copies(context.time, change)
             if self._rounds_max is not None:
                 self._check(context.time, change, self._rounds_max)
             context.send(change)
+
+    def _check_copies(self, time: Time, change: pa.RecordBatch) -> None:
+        """Raise LoopError before the number of a row, or what a join makes of it, overflows."""
+        copies = np.abs(change.column(DIFF).to_numpy())
+        if len(copies) and (most := int(copies.max())) > _COPIES_MAX:
+            [row] = change.slice(int(copies.argmax()), 1).to_pylist()
+            row.pop(DIFF)
+            raise LoopError(
+                f"loop '{self._loop}': round {time[-1]} of epoch {time[0]} has {most:,} copies of {row}, and "
+                f"can have {_COPIES_MAX:,}. Use UNION in place of UNION ALL, or a condition that ends the "
+                "recursion."
+            )
 
     def _check(self, time: Time, change: pa.RecordBatch, rounds_max: int) -> None:
         outside, now = time[:-1], time[-1]

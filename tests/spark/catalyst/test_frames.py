@@ -143,6 +143,11 @@ TEXTS = {
     "explode": "select id, tag from orders lateral view explode(tags) as tag",
     "explode_outer": "select id, tag from orders lateral view outer explode(tags) as tag",
     "posexplode": "select id, place, tag from orders lateral view posexplode(tags) as place, tag",
+    "explode_map": "select id, k, v from orders lateral view "
+    "explode(map('a', id, concat('x', id), null)) as k, v",
+    "posexplode_map": "select id, p, k, v from orders lateral view outer "
+    "posexplode(if(id % 2 = 0, map('a', price), null)) as p, k, v",
+    "stack": "select id, n, t from orders lateral view stack(3, 1, city, 2, null, id) s as n, t",
     "inline": "select inline(array(struct(id as a, city as b), struct(0L as a, 'x' as b))) from orders",
     "values": "select o.id, v.word from orders o join values (1, 'one'), (2, 'two') v(n, word) on o.id = v.n",
     "range_function": "select r.id, o.city from range(5) r left join orders o on r.id = o.id",

@@ -21,6 +21,7 @@ from pointstamp.expressions.tree import (
     Named,
     columns_of,
     lit,
+    value_text,
 )
 
 _STRICT: Final = frozenset(
@@ -221,7 +222,7 @@ def expression_key(expression: Expression) -> Any:  # noqa: ANN401 - nested tupl
         case Column(name):
             return ("column", name)
         case Literal(value, data_type):
-            return ("literal", type(value).__name__, repr(value), str(data_type))
+            return ("literal", type(value).__name__, value_text(value), str(data_type))
         case Call(function, arguments, options):
             return (function, tuple(map(expression_key, arguments)), repr(sorted((options or {}).items())))
         case CastTo(inner, to, is_tried):

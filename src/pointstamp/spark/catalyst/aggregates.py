@@ -251,6 +251,8 @@ def _count(
     translator: ExpressionContext, function: TreeNode, where: Expression | None, is_distinct: bool
 ) -> Aggregate | DistinctAggregate:
     values = translator.all(function.children)
+    if not values:
+        raise translator.rejected(function, "count() counts no rows in Spark; count(*) counts them")
     if is_distinct:
         if len(values) == 1:
             return Aggregate("count_distinct", values[0], where=where)

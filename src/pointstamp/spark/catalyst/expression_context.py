@@ -206,6 +206,8 @@ class ExpressionContext:
             return Lambda(tuple(names), self.translate(body))
         finally:
             self._depth -= 1
+            for name in names:
+                del self.types[name]
 
     def shared(self, node: TreeNode) -> Expression:
         """Return an expression over common expressions, each of which takes the place of its references."""

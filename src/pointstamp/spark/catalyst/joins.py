@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from pointstamp.expressions.functions import coalesce
-from pointstamp.expressions.tree import Expression, col, lit
+from pointstamp.expressions.tree import Expression, Literal, col, lit
 from pointstamp.flow.plan import How
 from pointstamp.plan import logical
 from pointstamp.reduce.aggregate import Aggregate
@@ -243,4 +243,8 @@ def _anything(kind: pa.DataType) -> Expression:
         return lit("1970-01-01").cast(kind)
     if types.is_timestamp(kind):
         return lit("1970-01-01 00:00:00").cast(kind)
+    if types.is_struct(kind):
+        return Literal(pa.scalar(dict.fromkeys(each.name for each in kind), kind))
+    if types.is_list(kind):
+        return Literal(pa.scalar([], kind))
     return lit(0).cast(kind)

@@ -298,35 +298,66 @@ def _generate(translation: Translation, node: PlanNode) -> BoundRelation:
     made = [(id_of(each), str(each.fields["name"])) for each in node.fields["generatorOutput"]]
     if generator.kind == "JsonTuple":
         return _json_tuple(translation, child, generator, kept, made)
+    if generator.kind == "Stack" and not is_outer:
+        return _stack(translation, child, generator, kept, node.fields["generatorOutput"])
     if generator.kind not in ("Explode", "PosExplode", "Inline"):
-        raise rejected(generator, "is not a supported generator", "Use explode, posexplode or inline.")
+        raise rejected(generator, "is not a supported generator", "Use explode, posexplode, inline or stack.")
     taken = list(child.operator.schema.names)
-    name = fresh_name("element" if generator.kind == "Inline" else made[-1][1], taken)
     array = translation.expression(generator.children[0], child.columns)
     kind = translation.type_of(array, child.operator)
+    if pa.types.is_map(kind):
+        array = Call("map_entries", (array,))
+        kind = translation.type_of(array, child.operator)
+    has_position = generator.kind == "PosExplode"
+    has_fields = len(made) > 1 + has_position or generator.kind == "Inline"
+    name = fresh_name("element" if has_fields else made[-1][1], taken)
     if not pa.types.is_list(kind):
         raise rejected(generator, f"of a column of type {kind} is not supported", "Explode an array.")
     rows = translation.operators.with_columns(child, {name: array})
-    has_position = generator.kind == "PosExplode"
     position = fresh_name(made[0][1], [*taken, name]) if has_position else None
     exploded = translation.operators.make(logical.Explode, rows.operator, name, position, is_outer)
     columns = {each: child.columns[each] for each in kept if each in child.columns}
     relation = BoundRelation(exploded, columns, (*kept, *(identity for identity, _ in made)))
-    if generator.kind == "Inline":
+    added: dict[str, Expression] = {}
+    if has_fields:
         fields = [field.name for field in kind.value_type]
-        added: dict[str, Expression] = {}
-        for (identity, wanted), inner in zip(made, fields, strict=True):
-            own = fresh_name(wanted, [*exploded.schema.names, *added])
-            added[own] = col(name).field(inner)
-            columns[identity] = own
-        relation = translation.operators.with_columns(relation, added)
-        return replace(relation, columns=columns)
-    columns[made[-1][0]] = name
+        for (identity, wanted), inner in zip(made[has_position:], fields, strict=True):
+            columns[identity] = fresh_name(wanted, [*exploded.schema.names, *added])
+            added[columns[identity]] = col(name).field(inner)
+    else:
+        columns[made[-1][0]] = name
     if position is not None:
-        place = fresh_name(f"{position} as int", exploded.schema.names)
-        relation = translation.operators.with_columns(relation, {place: col(position).cast("int")})
-        columns[made[0][0]] = place
+        columns[made[0][0]] = fresh_name(f"{position} as int", [*exploded.schema.names, *added])
+        added[columns[made[0][0]]] = col(position).cast("int")
+    relation = translation.operators.with_columns(relation, added)
     return replace(relation, columns=columns)
+
+
+def _stack(
+    translation: Translation,
+    child: BoundRelation,
+    generator: ExpressionNode,
+    kept: Sequence[int],
+    made: Sequence[ExpressionNode],
+) -> BoundRelation:
+    """Return the rows that ``stack(n, ...)`` makes of each row: n projections of it."""
+    count, *values = generator.children
+    found = [translation.expression(each, child.columns) for each in values]
+    own = {each: child.columns[each] for each in kept if each in child.columns}
+    names: list[str] = []
+    for each in made:
+        names.append(fresh_name(str(each.fields["name"]), [*own.values(), *names]))
+    types = schema_of(made).types
+    parts = []
+    for number in range(_number(count)):
+        row = [*found[number * len(made) : (number + 1) * len(made)]]
+        row += [lit(None)] * (len(made) - len(row))
+        columns: dict[str, Expression] = {name: col(name) for name in dict.fromkeys(own.values())}
+        columns.update({name: each.cast(kind) for name, each, kind in zip(names, row, types, strict=True)})
+        parts.append(translation.operators.project(child.operator, columns))
+    union = translation.operators.make(logical.Union, tuple(parts)) if len(parts) > 1 else parts[0]
+    ids = [id_of(each) for each in made]
+    return BoundRelation(union, {**own, **dict(zip(ids, names, strict=True))}, (*kept, *ids))
 
 
 # Sets of rows.
@@ -363,7 +394,8 @@ def _union(translation: Translation, node: PlanNode) -> BoundRelation:
     parts = [
         translation.operators.project(
             each.operator,
-            {name: col(each.columns[identity]) for name, identity in zip(names, each.output, strict=True)},
+            {name: col(each.columns[identity]) for name, identity in zip(names, each.output, strict=True)}
+            or {"one": lit(True)},
         )
         for each in (first, *others)
     ]

@@ -12,8 +12,9 @@ import pyarrow as pa
 from pyarrow import types
 
 from pointstamp.expressions.compiler import compile_expression
-from pointstamp.expressions.tree import Call, CastTo, Expression, Literal
+from pointstamp.expressions.tree import Call, CastTo, Choice, Expression, Literal
 from pointstamp.spark.catalyst.expression_context import ExpressionContext, Handler
+from pointstamp.spark.catalyst.rules import walk
 from pointstamp.spark.catalyst.scalar_operators import call
 from pointstamp.spark.catalyst.trees import TreeNode, sql_name
 
@@ -134,6 +135,8 @@ def _elt(translator: ExpressionContext, node: TreeNode) -> Expression:
 
 def _type_of(translator: ExpressionContext, node: TreeNode) -> Expression:
     kind = translator.type_of(translator.translate(node.children[0]))
+    if any("collate" in str(each.fields.get("dataType")) or each.kind == "Collate" for each in walk(node)):
+        raise translator.rejected(node, "the collation is not kept")
     if types.is_duration(kind):
         raise translator.rejected(node, "the unit of an interval is not stored")
     return Literal(sql_name(kind), pa.string())
@@ -349,6 +352,13 @@ def _is_valid(translator: ExpressionContext, node: TreeNode) -> Expression:
     return Call("equal", (text, text))
 
 
+def _char_padding(translator: ExpressionContext, node: TreeNode) -> Expression:
+    """A text of the type CHAR(n), which has n characters or more."""
+    text, length = translator.all(node.children)
+    is_short = Call("less", (Call("length", (text,)), length))
+    return Choice(((is_short, Call("rpad_by_row", (text, length, Literal(" ", pa.string())))),), text)
+
+
 _JSON_WRITER: Final = re.compile(r"StructsToJsonEvaluator\(Map\((?:ignoreNullFields -> (true|false))?\),")
 
 
@@ -470,6 +480,7 @@ METHODS: Final[dict[tuple[str, str], Handler]] = {
     ("JsonExpressionUtils", "lengthOfJsonArray"): call("json_array_length"),
     ("ByteArray", "lpad"): call("lpad_by_row"),
     ("ByteArray", "rpad"): call("rpad_by_row"),
+    ("CharVarcharCodegenUtils", "readSidePadding"): _char_padding,
 }
 
 FUNCTIONS: Final[dict[str, Handler]] = {

@@ -87,6 +87,7 @@ _PLAIN: Final = {
     "float": pa.float32(),
     "double": pa.float64(),
     "string": pa.string(),
+    "string collate UTF8_BINARY": pa.string(),
     "binary": pa.binary(),
     "date": pa.date32(),
     "timestamp": INSTANT,

@@ -248,8 +248,8 @@ def _aggregate(
             raise translator.rejected(window, "FILTER of a first or last value is not supported")
         value = Choice(((translator.translate(node.children[1]), value),))
     if kind == "Count":
-        if len(function.children) > 1:
-            raise translator.rejected(window, "count of several values over a window is not supported")
+        if len(function.children) != 1:
+            raise translator.rejected(window, "over a window, count needs one value or *")
         is_rows = isinstance(value, Literal) and value.value is not None
         return OrderFunction("running_count", None if is_rows else value, frame=frame)
     assert value is not None
