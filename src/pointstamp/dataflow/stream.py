@@ -783,8 +783,8 @@ class Stream(Recorded):
         dropped.
 
         Args:
-            when (str | Expression, default None): A column or an expression: the time to wait for. Default: the
-                column ``window_end``, or ``session_end`` if there is no such column.
+            when (str | Expression, default None): A column or an expression: the time to wait for.
+                Default: the column ``window_end``, or ``session_end`` if there is no such column.
 
         Examples:
             >>> flow = ps.Dataflow("closed windows")

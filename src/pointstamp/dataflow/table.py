@@ -755,12 +755,12 @@ class Table(Recorded):
         """Emit each row once, as it is when the watermark has passed its time; later changes are ignored.
 
         A row is emitted in the first epoch after which the watermark is at or after its time. The operators
-        upstream must free such rows, with ``retain_until``; otherwise their state grows without bound. Directly
-        after ``session_window`` sessions are freed without it.
+        upstream must free such rows, with ``retain_until``; otherwise their state grows without bound.
+        Directly after ``session_window`` sessions are freed without it.
 
         Args:
-            when (str | Expression, default None): A column or an expression: the time to wait for. Default: the
-                column ``window_end``, or ``session_end`` if there is no such column.
+            when (str | Expression, default None): A column or an expression: the time to wait for.
+                Default: the column ``window_end``, or ``session_end`` if there is no such column.
 
         Examples:
             >>> flow = ps.Dataflow("closed windows")
