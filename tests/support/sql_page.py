@@ -35,13 +35,13 @@ def pages() -> dict[Path, str]:
 
 def supported() -> str:
     """What is asked of views and of DuckDB after every epoch."""
-    return _table(["", "for example"], [[each.name, _code(each.sql)] for each in CASES])
+    return _table(["case", "query"], [[each.name, _code(each.sql)] for each in CASES])
 
 
 def refused() -> str:
     """What is refused, and with which words."""
     return _table(
-        ["text", "what is said"], [[_code(text), _words(refusal(text))] for text in REFUSED if text]
+        ["text", "message"], [[_code(text), _words(refusal(text))] for text in REFUSED if text]
     )
 
 
@@ -65,7 +65,7 @@ def differences() -> str:
         ]
         for each in DIFFERENCES
     ]
-    return _table(["", "asked", "here and in Spark", "in DuckDB"], rows)
+    return _table(["difference", "query", "pointstamp and Spark", "DuckDB"], rows)
 
 
 BLOCKS: Final[dict[str, tuple[str, Callable[[], str]]]] = {
