@@ -31,7 +31,7 @@ def add_to(add_parser: AddParser) -> None:
     """Add ``dashboard`` to the command line."""
     dashboard = add_parser(
         "dashboard",
-        help="look at a checkpoint or a trace in a browser",
+        help="show a checkpoint or a trace in a browser",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
