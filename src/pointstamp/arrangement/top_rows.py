@@ -110,7 +110,7 @@ def changed_ends(
 def _ends(
     found: FirstRows, rows: Positions, keys: Positions, change: Run, own: Positions, own_keys: Positions
 ) -> Ends:
-    """Stored rows and those of a change together, added up, the rows of each key in order."""
+    """Stored rows and those of a change together, consolidated, the rows of each key in order."""
     both = Scattered(
         change.layout.identity_schema,
         [*found.rows.parts, change.identity],

@@ -20,7 +20,7 @@ from pointstamp.topology.summary import Summary, identity
 # says itself what it sends, in an attribute ``outputs``, the type of that attribute decides what
 # ``ps.operator`` gives: one stream for one schema, a tuple of streams for a mapping from names to schemas.
 #
-# Parameters are handed over by place, so they may have any names. What a type checker cannot see is a method
+# Parameters are delivered by place, so they may have any names. What a type checker cannot see is a method
 # that is misspelt beside one that is not; ``ps.operator`` itself refuses an object without any.
 
 Declared = TypeVar("Declared", covariant=True)

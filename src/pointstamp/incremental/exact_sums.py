@@ -3,7 +3,7 @@
 A change of a group is added to what is kept of it, whatever the group's size. What is kept is a row for each
 key whose weights are the sums themselves: how many rows there are, how many values of each column are not
 null, and the limbs of their sum (``pointstamp.incremental.exact_sums``). So an arrangement adds them up as
-it adds up any weights: runs are merged, saved and brought to other workers as those of rows are, and in loops
+it sums any weights: runs are merged, saved and brought to other workers as those of rows are, and in loops
 they have rounds. The limbs of floats are rows besides, told apart by their place.
 
 Invariant: a key whose rows are all gone has no row here, because all its sums are 0.
@@ -33,7 +33,7 @@ _MEANS: Final = ("mean", "avg")
 _MANY_ROWS: Final = 10_000
 _SAMPLE: Final = 1_000
 _REPEATS: Final = 8
-"""How often a key has to be there, in a sample, for shares to be added up before they are sorted."""
+"""How often a key has to be there, in a sample, for shares to be summed before they are sorted."""
 # Weights that are larger are refused, so that sums cannot come to their end unseen.
 _WEIGHT_MAX: Final = 1 << 30
 
@@ -150,7 +150,7 @@ class Summing:
         return self._batch(batch, found, places)
 
     def few_shares(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return what a change adds to the sums of its keys, added up where many rows have few keys."""
+        """Return what a change adds to the sums of its keys, consolidated if many rows have few keys."""
         made = self.shares(batch)
         names = [name for name in self.stored.names if name not in self.weight_names]
         if made.num_rows < _MANY_ROWS or not all(_is_grouped(made.schema.field(name).type) for name in names):
@@ -199,7 +199,7 @@ class Summing:
     ) -> tuple[list[pa.Array], Integers]:
         """The aggregates of these keys, and how many rows each has; from what is kept of them.
 
-        ``groups`` says of which key each of the rows is; they need not be added up.
+        ``groups`` says of which key each of the rows is; they need not be consolidated.
         """
         count = keys.num_rows
         place = rows.column(_PLACE).to_numpy() if self.has_floats else None
@@ -478,7 +478,7 @@ def float_limbs(values: Floats) -> tuple[npt.NDArray[np.intp], Places, Integers]
 
 
 def float_sums(groups: npt.NDArray[np.intp], places: Places, limbs: Integers, count: int) -> Floats:
-    """The floats that limbs of groups add up to: exact, and rounded once. Groups are 0 to ``count``."""
+    """The sums of the limbs of groups, as floats: exact, and rounded once. Groups are 0 to ``count``."""
     order = np.lexsort((places, groups))
     groups, places, limbs = groups[order], places[order], limbs[order]
     made = np.zeros(count)

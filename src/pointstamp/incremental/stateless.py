@@ -77,7 +77,7 @@ class Negated:
 
 
 class Weighed:
-    """Sends each row with other columns, worked out from its own, and with its weight."""
+    """Sends each row with other columns, computed from its own, and with its weight."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
     runs_in_chain: ClassVar = True
@@ -145,7 +145,7 @@ class MappedRows:
 # Adding up what is sent at one time, before it leaves: every row once, none with the weight 0.
 #
 # Before a feedback this is what makes loops end: a row that appears and disappears in one round would go
-# round for ever as two. Before an output it is what a reader may expect: at most one entry for each row and
+# round forever as two. Before an output it is what a reader may expect: at most one entry for each row and
 # epoch.
 
 

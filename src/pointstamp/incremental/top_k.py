@@ -116,7 +116,7 @@ def _firsts(is_new: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
 # In loops, where a key is looked at at every round of its rows, all of them are looked at: ``OnGroups`` does
 # that with the function ``First``.
 #
-# Invariant: what was sent up to an epoch, added up, is the first rows of each key.
+# Invariant: what was sent up to an epoch, consolidated, is the first rows of each key.
 
 
 @dataclass(frozen=True, slots=True)
