@@ -18,7 +18,10 @@ EXCEPTIONS: Final = Path(__file__).with_name("language_exceptions.json")
 PHRASES: Final = re.compile(
     r"\b(?:goes|go|went|gone) on\b|\bputs? out\b|\banew\b|\bunless told\b|\bone's own\b|\bin words\b"
     r"|[.:] Who(?:ever)? [a-z]+|\b(?:nobody|everybody|somebody)\b|\bof the processor\b|\bby the clock\b"
-    r"|(?<!\bthere )(?<!\bThere )\bis no (?!longer\b|more\b)[a-z]+|,:"
+    r"|(?<!\bthere )(?<!\bThere )\bis no (?!longer\b|more\b)[a-z]+|\w,:"
+    r"|\b(?:takes?|taken|took) back\b|\bhand(?:s|ed)? (?:over|on)\b|\bl(?:ets?) go\b|\bfor ever\b"
+    r"|\badd(?:s|ed)? up\b|\bwork(?:s|ed) out\b|\bon (?:its|their) way\b|\bunder way\b|\bstrangers?\b"
+    r"|\bspeaks? of\b|\bspoken of\b|\bfall(?:s|en)? silent\b|\b(?:says?|told) otherwise\b|\bgo(?:es)? by\b"
 )
 
 

@@ -270,7 +270,7 @@ class BrokenBench(RowsBench):
     ("mistake", "said"),
     [
         ("it gives the last unit again", "the rows taken with the order of seed"),
-        ("its positions are not pure", "worked out a second time"),
+        ("its positions are not pure", "computed a second time"),
         ("it does not say who it is", "is a description in one line"),
     ],
 )

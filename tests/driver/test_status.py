@@ -336,7 +336,7 @@ def test_a_run_that_had_nothing_to_do_says_so() -> None:
     with countdown().open() as run:
         run.input("numbers").close()
         run.settle()
-        assert describe_interruption(run) == "flow 'countdown' was interrupted; nothing was on its way"
+        assert describe_interruption(run) == "flow 'countdown' was interrupted; nothing was in flight"
 
 
 # From elsewhere.

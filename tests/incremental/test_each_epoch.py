@@ -203,7 +203,7 @@ CASES: list[tuple[Callable[[Any, Any], Any], type[Exception], str]] = [
     (
         lambda a, b: a.group_by("shop", running=True).count().distinct(),
         FlowError,
-        "'distinct' of stream 'count' adds up what .* while the old one is not taken back",
+        "'distinct' of stream 'count' accumulates what .* while the old one is not retracted",
     ),
     (
         lambda a, b: a.with_columns(n=ps.count().over(partition_by="shop", order_by="price", rows=0)),
@@ -235,7 +235,7 @@ CASES: list[tuple[Callable[[Any, Any], Any], type[Exception], str]] = [
             a.group_by("shop", running=True).count().with_columns(n=ps.count().over(order_by="count", rows=2))
         ),
         FlowError,
-        "adds up what .* while the old one is not taken back",
+        "accumulates what .* while the old one is not retracted",
     ),
     (lambda a, b: a.dropDuplicates(), AttributeError, r"here that is distinct\(\), or distinct\('key'\)"),
     (lambda a, b: a.tpo(), AttributeError, "has no 'tpo'. Did you mean 'top'"),

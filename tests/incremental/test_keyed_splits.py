@@ -351,7 +351,7 @@ def test_a_row_without_event_time_is_rejected_where_tombstones_are_freed() -> No
 
 
 def test_what_a_keyed_table_keeps_is_described() -> None:
-    forever = "a tombstone (key and order value) of each deleted key for ever"
+    forever = "a tombstone (key and order value) of each deleted key forever"
     assert forever in people_flow().describe()
     assert "of each deleted key until the watermark passes it" in timed_flow().describe()
 

@@ -120,5 +120,5 @@ def test_who_finds_nothing_of_what_another_one_saved_says_so() -> None:
 
 
 def test_rows_that_add_up_replace_none() -> None:
-    with pytest.raises(AssertionError, match="rows that add up replace none"):
+    with pytest.raises(AssertionError, match="rows that are summed replace none"):
         Piece(pa.table({"k": [1]}), ("k",), ("k",), adds_up=True)

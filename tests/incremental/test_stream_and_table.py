@@ -160,7 +160,7 @@ def test_two_rows_of_a_key_are_refused_with_their_epoch() -> None:
 
 def test_upserts_are_updates_and_make_no_table() -> None:
     rows = ps.Dataflow("test").table("rows", "id long, n long").upserts("id")
-    with pytest.raises(FlowError, match="adds up what 'upserts' sends"):
+    with pytest.raises(FlowError, match="accumulates what 'upserts' sends"):
         rows.to_table()
     with pytest.raises(FlowError, match=r"aggregates what 'upserts' sends.*'n' is sum"):
         rows.group_by("id").agg(n=ps.sum("n"))

@@ -213,7 +213,7 @@ def test_a_table_of_states_has_the_rows_of_the_last_epoch(epochs: list[Any], wor
 
 def test_updates_are_no_rows_of_a_table() -> None:
     sales = ps.Dataflow("test").stream_input("sales", SALES)
-    with pytest.raises(FlowError, match=r"adds up what 'count' sends.*they would count"):
+    with pytest.raises(FlowError, match=r"accumulates what 'count' sends.*they would count"):
         sales.group_by("shop", running=True).count().to_table()
 
 

@@ -190,7 +190,7 @@ def test_a_stream_that_cannot_be_read_ends_the_query_with_the_inputs_name_and_wh
         assert last_counts(published_by_epoch(tmp_path / "o", "counts")) == {"a": 1, "b": 2}
         for other in spark.streams.active:
             other.stop()
-        with pytest.raises(FlowError, match=r"input 'words': .* somebody else has stopped its query"):
+        with pytest.raises(FlowError, match=r"input 'words': .* another program has stopped its query"):
             query.await_termination(SECONDS_MAX)
     assert all_slots_are_free(spark)
 

@@ -79,7 +79,7 @@ REFUSED = {
     "select distinct on (k) a from t": "DISTINCT ON",
     "select sum(a) over (order by b range between 2 preceding and current row) as s from t": "RANGE BETWEEN 2 PRECEDING AND CURRENT ROW does not fit the order by a string; .* Cast what is ordered by",
     "select sum(a) over (order by at range between 2 preceding and current row) as s from t": "does not fit the order by a timestamp.* an interval for timestamps",
-    "select sum(a) over (order by k, a range between 2 preceding and current row) as s from t": "goes by a distance, and needs one value in ORDER BY",
+    "select sum(a) over (order by k, a range between 2 preceding and current row) as s from t": "is a distance, so it needs one value in ORDER BY",
     "select sum(a) over (order by b range between current row and unbounded following) as s from t": "does not fit the order by a string",
     "select sum(a) over (order by k rows between a preceding and current row) as s from t": "needs a literal number of rows",
     "select sum(a) over (order by k rows between 1 following and 1 preceding) as s from t": "this frame ends before it begins",

@@ -350,7 +350,7 @@ def test_a_count_that_no_view_will_ever_know_breaks_the_record_count() -> None:
     state = state_after_start()
     state.recv_cap(0, WALKER.point(an_input(), (0,)))
     state.perf_op(0, {})
-    with pytest.raises(BrokenError, match="will miscount for ever") as broken:
+    with pytest.raises(BrokenError, match="will miscount forever") as broken:
         ExchangeRules(state).check_record_count()
     assert broken.value.property == "RecordCount"
 

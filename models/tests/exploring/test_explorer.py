@@ -162,7 +162,7 @@ def test_progress_is_reported_while_the_search_runs() -> None:
 
 def test_a_lasso_is_printed_with_the_step_it_goes_back_to() -> None:
     steps = tuple(TraceStep(label, "") for label in ("init", "a", "b"))
-    assert str(Violation("Live", steps, loops_to=1)).endswith("and on from 1 again, for ever")
+    assert str(Violation("Live", steps, loops_to=1)).endswith("and on from 1 again, forever")
     assert str(Violation("Live", steps, loops_to=2)).endswith("and nothing more happens")
 
 

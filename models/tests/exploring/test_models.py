@@ -115,7 +115,7 @@ WRONG: list[tuple[Instance | Mutant | Check, str]] = [
     (Instance("cut", Switch, states=4, limit=2), "reaches 2 states, but 4 are published"),
     (Instance("invariant", Jammed), "OnIfOdd is broken after 1 step"),
     (Instance("deadlock", NeverDone), "deadlock is broken after 3 steps"),
-    (Instance("live", Idle, liveness=True), "IsPressed is broken by a fair run that continues for ever"),
+    (Instance("live", Idle, liveness=True), "IsPressed is broken by a fair run that continues forever"),
     (Instance("cut", Switch, limit=2, liveness=True), "its limit leaves the graph incomplete"),
     (Instance("dark", Switch, limit=1), "witness Shines is never reached within its limit of 1 states"),
     (Mutant("M1", "none", Switch, breaks="OnIfOdd"), "survives: OnIfOdd is not broken in all 4 states"),

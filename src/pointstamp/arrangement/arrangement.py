@@ -1,6 +1,7 @@
 """An arrangement: a table by key, as a few sorted runs, so that a change never touches the rest.
 
-A lookup of many keys is a few calls for each run. What adds up to nothing disappears when its runs meet.
+A lookup of many keys is a few calls for each run. Rows that cancel out are removed when their runs are
+merged.
 
 In a loop a row has the rounds at which it is counted, as columns before the weight: they are part of the row.
 """
@@ -36,17 +37,17 @@ from pointstamp.errors import FlowError
 from pointstamp.state.memory_budget import KeptRows, KeyRows, MemoryBudget
 from pointstamp.state.pieces import Piece
 
-# Stored rows of some keys, added up over all runs.
+# Stored rows of some keys, consolidated over all runs.
 #
 # Rows are told apart by the hashes that their runs have of them, so that nothing is hashed again, and are
-# added up only if they are equal.
+# consolidated only if they are equal.
 
 _Number = TypeVar("_Number", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
 class SummedRows:
-    """Rows of some keys, added up: no two rows of a key are equal, and none has the weight 0."""
+    """Rows of some keys, consolidated: no two rows of a key are equal, and none has the weight 0."""
 
     columns: Sequence[KeptColumn]
     """Without the weights."""
@@ -132,7 +133,7 @@ class Arrangement:
         return self._reader > 0
 
     def __len__(self) -> int:
-        """How many rows are stored; rows whose weights would add up to nothing may still be among them."""
+        """How many rows are stored; rows whose weights would cancel out may still be among them."""
         return sum(map(len, self._runs))
 
     @property
@@ -205,11 +206,11 @@ class Arrangement:
         return as_batch(columns, self.schema), which
 
     def summed_of(self, run: Run, firsts: Positions) -> SummedRows:
-        """The stored rows that have the keys of these rows of a run, added up."""
+        """The stored rows that have the keys of these rows of a run, consolidated."""
         return summed_rows(self.layout, list(self._found(*_keys_at(run, firsts), None)))
 
     def summed_matches(self, batch: pa.RecordBatch, keys: Sequence[str]) -> SummedRows:
-        """The stored rows that have the keys of this batch's rows, added up for each of these."""
+        """The stored rows that have the keys of this batch's rows, consolidated for each of these."""
         hashes = hash_columns(batch, list(keys))
         columns = [kept_column(batch.column(key)) for key in keys]
         order = hashes.argsort()
@@ -291,7 +292,7 @@ class Arrangement:
         return found[0] if len(found) == 1 else pa.concat_batches(found)
 
     def all_rows(self) -> pa.Table:
-        """Everything that is stored, added up; of what is not shared."""
+        """Everything that is stored, consolidated; of what is not shared."""
         self._kept.runs.merge_all()
         return pa.Table.from_batches([run.batch for run in self._runs], self.schema)
 
@@ -372,7 +373,7 @@ def _empty(schema: pa.Schema) -> pa.RecordBatch:
 # All rows of a key lie together in a run, so places that lie evenly in it are within a large key more often
 # than within a small one: a key that has more than a 512th of all rows in one run is met for certain. Of each
 # key that is met the rows are counted, by two binary searches in each run. So the work is bounded, whatever
-# is kept, and the counts are exact, but for rows that will add up to nothing.
+# is kept, and the counts are exact, but for rows that will accumulate to nothing.
 
 PLACES_MAX: Final = 512
 """So many places are looked at, in all runs together."""

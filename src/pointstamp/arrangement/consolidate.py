@@ -74,7 +74,7 @@ def columns_without_weight(schema: pa.Schema) -> Sequence[str]:
 
 # Positions of rows, and rows with equal words told apart.
 #
-# The order of rows by words is worked out by ``pointstamp.arrow.runs``; a tie is a place in it where a row
+# The order of rows by words is computed by ``pointstamp.arrow.runs``; a tie is a place in it where a row
 # has all words of the one before it. Nearly always these rows are equal.
 
 Positions: TypeAlias = npt.NDArray[np.intp]

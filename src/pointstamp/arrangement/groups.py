@@ -1,4 +1,4 @@
-"""Groups: the rows of some keys, added up, those of each key side by side."""
+"""Groups: the rows of some keys, consolidated, those of each key side by side."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from pointstamp.arrow.row_hashing import fold_columns, hash_array
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """Rows of some keys, added up, the rows of each key together."""
+    """Rows of some keys, consolidated, the rows of each key together."""
 
     rows: pa.RecordBatch
     starts: npt.NDArray[np.intp]
@@ -39,7 +39,7 @@ def distinct(keys: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def grouped(batch: pa.RecordBatch, keys: Sequence[str], weights: Sequence[str] = (DIFF,)) -> Grouped:
-    """Rows added up and brought together by key; groups without a row are not there."""
+    """Rows consolidated and brought together by key; groups without a row are not there."""
     run = run_of(batch, Layout(batch.schema, tuple(keys), tuple(weights)))
     firsts, group = groups_of(run)
     rows = run.batch

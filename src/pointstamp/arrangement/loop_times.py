@@ -1,9 +1,9 @@
 """Times inside loops, as tables see them: the rounds at which a row is counted, as columns of what is stored.
 
-Epochs are taken one after the other, and what is stored of those that are over is added up, so a stored row
-has no epoch. It keeps its rounds: a row of round 7 is not there in round 2, in no epoch. Two rows meet at the
-least upper bound of their rounds, coordinate by coordinate. Outside loops there are no rounds, and nothing
-here costs anything.
+Epochs are taken one after the other, and what is stored of those that are over is consolidated, so a stored
+row has no epoch. It keeps its rounds: a row of round 7 is not there in round 2, in no epoch. Two rows meet at
+the least upper bound of their rounds, coordinate by coordinate. Outside loops there are no rounds, and
+nothing here costs anything.
 """
 
 from collections.abc import Sequence

@@ -28,7 +28,7 @@ class OpenChanges:
         self._batches.setdefault(time, {}).setdefault(name, []).append(batch)
 
     def take(self, time: Time) -> dict[str, pa.RecordBatch]:
-        """The change at a time, for each input that has one; equal rows are added up."""
+        """The change at a time, for each input that has one; equal rows are consolidated."""
         taken = self._batches.pop(time, {})
         changes = {name: self._added_up(name, _together(batches)) for name, batches in taken.items()}
         return {name: change for name, change in changes.items() if change.num_rows}
@@ -73,14 +73,14 @@ def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
-# The value of a table: what changes add up to, as rows.
+# The value of a table: what changes accumulate to, as rows.
 #
 # A table leaves a flow as changes, rows with a weight. Added up, a row of weight 3 is there three times, and
 # one of weight 0 is not there. A negative sum means that some of the changes are missing.
 
 
 def rows_of_table(schema: pa.Schema, who: str) -> pa.Schema:
-    """The columns of an output's rows; FlowError if the output is a stream, which adds up to nothing."""
+    """The columns of an output's rows; FlowError if the output is a stream, which has no accumulated rows."""
     if not is_changes(schema):
         raise FlowError(
             f"{who} is a stream, not a table, so its rows do not accumulate. Read its rows by epoch, or "
@@ -100,7 +100,7 @@ def tables_among(outputs: Mapping[str, pa.Schema]) -> list[str]:
 
 
 def sum_of(changes: Sequence[pa.RecordBatch | pa.Table], schema: pa.Schema) -> pa.RecordBatch:
-    """Changes added up: every row once, with its weight."""
+    """Changes consolidated: every row once, with its weight."""
     # What Spark has written may be null where it never is.
     tables = [each if isinstance(each, pa.Table) else pa.Table.from_batches([each]) for each in changes]
     table = pa.concat_tables([schema.empty_table(), *(each.cast(schema) for each in tables)])

@@ -5,10 +5,10 @@ rows of a key lie together, and equal rows side by side; where the key is the wh
 Where the rows of a key have an order, the prefix of the column that decides it stands between both.
 
 A lookup of many keys is a binary search. Hashes only say where to look: keys that are found are compared, and
-rows are added up only if they are equal, so that two rows with one hash stay two rows. The hash of a single
-number is exact, and is not compared again.
+rows are consolidated only if they are equal, so that two rows with one hash stay two rows. The hash of a
+single number is exact, and is not compared again.
 
-A row may have several weights, which are added up one by one; it is there while one of them is not 0.
+A row may have several weights, which are summed one by one; it is there while one of them is not 0.
 
 Invariant: words are in order; no two rows are equal; no row has the weight 0.
 """
@@ -366,7 +366,7 @@ class Run:
 
     @cached_property
     def index(self) -> Buckets:
-        """Where hashes lie; worked out when it is first asked for."""
+        """The places of hashes, computed on first use."""
         return buckets_of(self.words[0]) if self.buckets is None else self.buckets
 
     def part(self, begin: int, end: int) -> "Run":
@@ -391,7 +391,7 @@ class Run:
 
 
 def run_of(batch: pa.RecordBatch, layout: Layout) -> Run:
-    """A run of rows in any order, added up."""
+    """A run of rows in any order, consolidated."""
     return run_and_rows(kept_columns(batch, layout.dtypes), layout)[0]
 
 
@@ -401,12 +401,12 @@ def run_and_rows(columns: Sequence[KeptColumn], layout: Layout) -> tuple[Run, Po
 
 
 def run_of_words(layout: Layout, words: tuple[Hashes, ...], columns: Sequence[KeptColumn]) -> Run:
-    """A run of rows in any order, added up, where it is known what they are sorted by."""
+    """A run of rows in any order, consolidated, where it is known what they are sorted by."""
     return _made(layout, words, columns)[0]
 
 
 def merged(one: Run, other: Run) -> Run:
-    """The rows of two runs of one layout, added up; what adds up to nothing is gone."""
+    """The rows of two runs of one layout, consolidated; rows that cancel out are removed."""
     layout, rows = one.layout, len(one)
     order, ties = kernels.merge_order(one.words, other.words)
     if len(ties) and not (has_exact_hashes(one.identity) and has_exact_hashes(other.identity)):
@@ -425,7 +425,7 @@ def merged(one: Run, other: Run) -> Run:
 
 
 def _made(layout: Layout, words: tuple[Hashes, ...], columns: Sequence[KeptColumn]) -> tuple[Run, Positions]:
-    """The rows in order, equal ones added up, without those that add up to nothing; and where they were."""
+    """The rows in order, equal ones consolidated, without those that cancel out; and where they were."""
     order, ties = kernels.in_order(words)
     identity = columns[: len(layout.identity)]
     if len(ties) and not has_exact_hashes(identity):

@@ -24,7 +24,7 @@ from pointstamp.arrangement.run import INDEXED_ROWS_MIN, GrowingBuckets, Run, me
 from pointstamp.arrangement.spill_file import RunFile, mapped_run
 from pointstamp.state.memory_budget import MemoryBudget
 
-# So many rows of each merge under way are paid for by a row that is added: a merge of n rows begins when some
+# So many rows of each merge in flight are paid for by a row that is added: a merge of n rows begins when some
 # n / 3 have come since the last one of its size, and is done when n / 16 more have.
 _MERGED_ROWS_PER_ROW: Final = 16
 # Fewer rows are not worth the calls.
@@ -43,8 +43,8 @@ _COLUMN_BYTES_MAX: Final = (1 << 31) - 1
 # others are put together then, a column at a time. What has no room in memory is made in a file
 # (``pointstamp.arrangement.spill_file``).
 #
-# Invariant: what is made so far holds the rows of both runs before the cut, added up. Until it is done both
-# runs are whole, and are what is read and saved.
+# Invariant: what is made so far holds the rows of both runs before the cut, consolidated. Until it is done
+# both runs are whole, and are what is read and saved.
 
 # More rows at once are not merged faster, and do not fit the nearer caches.
 _SLICE_ROWS_MAX: Final = 1 << 15
@@ -82,7 +82,7 @@ class RunInMaking(Protocol):
 
 
 class Merge:
-    """Two neighbours on their way to one run; changed by who has them."""
+    """Two neighboring runs that are being merged; changed by their owner."""
 
     def __init__(self, older: Run, newer: Run, target: RunInMaking | None = None) -> None:
         self.older, self.newer = older, newer
@@ -289,7 +289,7 @@ class Runs:
         """Write the largest run that is in memory to a file, and map it."""
         assert self._budget is not None
         largest = max(self, key=lambda run: run.memory_bytes, default=None)
-        if largest is None:  # all has added up to nothing
+        if largest is None:  # all has consolidated to nothing
             return
         mapped = mapped_run(largest, self._budget.folder)
         for at, entry in enumerate(self._entries):

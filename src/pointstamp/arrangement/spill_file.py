@@ -179,14 +179,14 @@ def _array(whole: pa.Buffer, place: FilePlace, dtype: np.dtype[Any]) -> npt.NDAr
     return np.frombuffer(whole, dtype, place.size // dtype.itemsize, place.begin)
 
 
-# Columns on their way to a file, some rows at a time, and as they are read from it: nothing is copied then.
+# Columns in flight to a file, some rows at a time, and as they are read from it: nothing is copied then.
 #
 # Numbers, times, decimals, texts and bytes are written as they come. Values of other types, such as lists and
 # structs, are put together in memory before they are written.
 
 
 class ColumnWriter(Protocol):
-    """A column on its way to a file."""
+    """A column that is being written to a file."""
 
     @property
     def memory_bytes(self) -> int:

@@ -1,8 +1,8 @@
 """Rows that wait for event time, found by the time for which they wait.
 
 They lie in a few runs, each in the order of these times, that are merged by size as those of an arrangement
-are. To take what is due is to cut the beginning off each run. Rows of a table that changes are added up when
-runs are merged and when they are taken; rows that only come are not looked at before they are due.
+are. To take what is due is to cut the beginning off each run. Rows of a table that changes are consolidated
+when runs are merged and when they are taken; rows that only come are not looked at before they are due.
 
 Invariant: what was added and not taken is there, and nothing up to the last bound for which was taken.
 """
@@ -44,7 +44,7 @@ class Calendar:
         """What has changed since it was saved; None if that is not known, or is not worth knowing."""
 
     def __len__(self) -> int:
-        """How many rows are stored; of a table that changes, some may add up to nothing."""
+        """How many rows are stored; of a table that changes, some may cancel out."""
         return sum(run.num_rows for run in self._runs)
 
     @property
@@ -58,7 +58,7 @@ class Calendar:
         self._add(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
     def take(self, bound: int) -> pa.RecordBatch | None:
-        """The rows that wait for a time up to this one, added up; they are no longer there."""
+        """The rows that wait for a time up to this one, consolidated; they are no longer there."""
         due = []
         for number, run in enumerate(self._runs):
             count = int(np.searchsorted(run.column(_UNTIL).to_numpy(), bound, "right"))

@@ -104,7 +104,7 @@ def changed_ends(
 def _ends(
     found: FirstRows, rows: Positions, keys: Positions, change: Run, own: Positions, own_keys: Positions
 ) -> Ends:
-    """Stored rows and those of a change together, added up, the rows of each key in order."""
+    """Stored rows and those of a change together, consolidated, the rows of each key in order."""
     last = np.full(len(own), len(found.rows.parts))
     both = Scattered(
         change.layout.identity_schema,

@@ -4,7 +4,7 @@ All readers of inputs (in this process, in a member of a query, in a task that p
 here what to read and which rows belong to which epoch, so that the answer is the same everywhere. A column
 that the input's schema declares stays in the rows, with the type that was declared; one that it does not
 declare is read as a long beside the others, and is taken away with the epoch. Or the epochs of an input are
-its event time, cut into pieces of one length: then they are worked out of a declared column.
+its event time, cut into pieces of one length: then they are computed from a declared column.
 
 Invariant: an epoch that comes out is a whole number from 0 up to ``EPOCH_MAX``, and every row comes out once.
 The order in which epochs may come, and which are too late, is decided elsewhere.

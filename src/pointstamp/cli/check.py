@@ -22,7 +22,7 @@ def add_to(add_parser: AddParser) -> None:
         return
     check = add_parser(
         "check",
-        help="judge the formal models that pointstamp follows (needs pointstamp-models)",
+        help="check the formal models that pointstamp implements (needs pointstamp-models)",
         description="The judge of the formal models that pointstamp follows, a package of their own.",
         allow_abbrev=False,
     )

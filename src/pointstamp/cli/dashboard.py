@@ -22,8 +22,9 @@ Serves a page that shows what a checkpoint holds (its journal, its generations, 
 trace step by step: messages, capabilities, and the counts and frontiers as each worker sees them. Traces are
 written by pointstamp simulate --trace, with crashes or without, and by queries with verify=True that have
 broken a rule. Beside each step stands the state of the formal models. The page is for this machine, unless
---host says otherwise, and for who knows its address. The environment variable POINTSTAMP_DASHBOARD_TOKEN sets
-the token of that address, which is random by default. A running query serves its own page: query.dashboard().
+--host is set, and only to clients that have its address. The environment variable POINTSTAMP_DASHBOARD_TOKEN
+sets the token of that address, which is random by default. A running query serves its own page:
+query.dashboard().
 """
 
 
@@ -31,7 +32,7 @@ def add_to(add_parser: AddParser) -> None:
     """Add ``dashboard`` to the command line."""
     dashboard = add_parser(
         "dashboard",
-        help="look at a checkpoint or a trace in a browser",
+        help="show a checkpoint or a trace in a browser",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

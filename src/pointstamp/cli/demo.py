@@ -46,7 +46,9 @@ def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--output", metavar="DIR", help="an empty or new folder for everything (default: a temporary one)"
     )
-    parser.add_argument("--workers", type=positive, default=2, metavar="N", help="how many (default: 2)")
+    parser.add_argument(
+        "--workers", type=positive, default=2, metavar="N", help="number of workers (default: 2)"
+    )
     parser.add_argument(
         "--orders", type=positive, default=ORDERS, metavar="N", help=f"number of orders (default: {ORDERS:,})"
     )

@@ -52,7 +52,9 @@ def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--output", metavar="DIR", help="an empty or new folder for everything (default: a temporary one)"
     )
-    parser.add_argument("--workers", type=positive, default=2, metavar="N", help="how many (default: 2)")
+    parser.add_argument(
+        "--workers", type=positive, default=2, metavar="N", help="number of workers (default: 2)"
+    )
     parser.add_argument(
         "--edges", type=positive, default=EDGES, metavar="N", help=f"number of edges (default: {EDGES:,})"
     )

@@ -31,10 +31,10 @@ this process and needs no Java; with --master it runs as a Spark job.
 
 An input is a Parquet, CSV or JSON-lines file, or a folder of such files; without --input the file's own
 inputs are used. An output becomes Parquet files under DIR/NAME; without --output its first rows are shown.
-An output that is a table comes as its changes, and as it is at the end: as DIR/NAME.parquet, or shown.
+For an output that is a table, the changes and the final rows are written (DIR/NAME.parquet) or shown.
 
 With --stream a folder is followed: each file that arrives is an epoch, published when it is complete. The
-same command resumes from its checkpoint. Files must appear whole: write elsewhere, then rename.
+same command resumes from its checkpoint. Files must appear complete: write elsewhere, then rename.
 """
 
 

@@ -187,7 +187,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(f"'{name}'" for name in names) or "none"
 
 
-# The outputs of ``pointstamp run`` that are tables: what their changes add up to when the run is over.
+# The outputs of ``pointstamp run`` that are tables: what their changes accumulate to when the run is over.
 
 
 class FinalTables:

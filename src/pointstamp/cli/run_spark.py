@@ -2,7 +2,7 @@
 
 Spark's tasks are other processes and cannot import a flow file by its name, so what the file and the modules
 beside it define travels with the job by value. CSV comes as text from Spark and is cast to the declared
-types here, by column name: Spark itself would go by position.
+types here, by column name: Spark itself would use positions.
 """
 
 import argparse

@@ -19,26 +19,24 @@ if TYPE_CHECKING:
 
 
 _DESCRIPTION = """\
-Runs a flow of yours in many simulated worlds: with several workers, messages that take their time, workers
-that stall, rows that are split and dealt out differently, epochs that overlap. Each world must emit the
-same rows at the same times as one worker does, and every event is judged against the formal models. A world
+Tests a flow in many simulated worlds: with several workers, delayed messages, workers
+that stall, other batches and partitions of the rows, overlapping epochs. Each world must emit the
+same rows at the same times as one worker does, and every event is verified against the formal models. A world
 that fails is shrunk, and a command that repeats it is printed. With --crashes the flow runs as a query with
 snapshots, and workers, drivers and storage fail at any step: what is published must be the same as if nothing
 had failed, and what happened must be explained by a run without failures.
 
 FLOW.py has a Dataflow named flow, and inputs: a dictionary, or a function that returns one, with a list of
-epochs for each input of the flow; an epoch is a list of dictionaries, an Arrow table or a frame. Where a flow
-has times of its own, it is a list of (time, rows) pairs, the items; --epochs and --rows then number the items
-of each input, from 0, and items keep their times. Where times are epochs, those that are fed are numbered
+epochs for each input of the flow; an epoch is a list of dictionaries, an Arrow table or a frame. If a flow
+has custom times, it is a list of (time, rows) pairs, the items; --epochs and --rows then number the items
+of each input, from 0, and items keep their times. If times are epochs, the epochs that are fed are numbered
 again.
 """
 
 
 def add_to(add_parser: AddParser) -> None:
     """Add ``simulate`` to the command line."""
-    simulate = described(
-        add_parser, "simulate", "run a flow of yours in many simulated worlds", _DESCRIPTION, _run
-    )
+    simulate = described(add_parser, "simulate", "test a flow in many simulated worlds", _DESCRIPTION, _run)
     simulate.add_argument("flow", metavar="FLOW.py", help="a Python file with a flow and its inputs")
     simulate.add_argument(
         "--seeds",

@@ -11,13 +11,13 @@ from pointstamp.cli.subcommand import AddParser, described
 from pointstamp.errors import FlowError, UsageError
 
 _DESCRIPTION: Final = """\
-Keeps the views of a text in Spark's SQL up to date. The text declares its inputs and says its views:
+Keeps the views of a Spark SQL text up to date. The text declares its inputs and defines its views:
 
   create table orders (id long primary key, city string, price long);
   create view cities as select city, sum(price) as total from orders group by city;
 
-Each view is an output, with how it changes in each epoch: rows with diff, +1 for one that appears and -1 for
-one that disappears. Everything else is as for pointstamp run. Unsupported SQL is rejected before
+Each view is an output, with its changes in each epoch: rows with diff, +1 for an inserted row and -1 for
+a deleted row. Everything else is as for pointstamp run. Unsupported SQL is rejected before
 anything runs, with its line and column. Needs the package sqlglot: pip install 'pointstamp[sql]'.
 """
 
@@ -27,7 +27,7 @@ def add_to(add_parser: AddParser) -> None:
     sql = described(
         add_parser,
         "sql",
-        "keep the views of a text in SQL up to date, in this process or on Spark",
+        "keep the views of a SQL text up to date, in this process or on Spark",
         _DESCRIPTION,
         _run,
     )

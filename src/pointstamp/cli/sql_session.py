@@ -463,7 +463,7 @@ def replaced_by(stored: StoredTable, rows: pa.Table) -> tuple[pa.Table, pa.Table
 def _found(
     session: ShellSession, stored: StoredTable, node: exp.Delete | exp.Update, more: list[exp.Expr]
 ) -> pa.Table:
-    """The rows of a table that a condition means, and what is worked out of each."""
+    """The rows of a table that a condition means, and what is computed from each."""
     target = node.this
     own: list[exp.Expr] = [
         exp.alias_(exp.column(each, table=target.alias_or_name), f"old {n}", quoted=True)

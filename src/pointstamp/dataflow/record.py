@@ -100,7 +100,7 @@ class FlowRecord:
         self.given: list[Output] = []
         """Outputs of plans that were given as logical operators."""
         self.clock: tuple[Recorded, ...] = ()
-        """While a query is written: all tables that it reads; it goes by their watermarks."""
+        """While a query is translated: all tables that it reads, whose watermarks it waits for."""
 
     def write(
         self, make: Callable[[], LogicalOperator], *parts: Recorded

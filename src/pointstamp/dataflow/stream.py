@@ -1,8 +1,8 @@
 """Streams: what a user chains operations on.
 
-A stream is rows with times. Operations return new streams; nothing runs. Each operation works on whole Arrow
-batches unless it says otherwise. What of an epoch is looked at together depends on the rows of that epoch
-alone; in a loop the same is true of each round.
+A stream is rows with times. Operations return new streams; nothing runs. Each operation works on complete
+Arrow batches unless documented otherwise. What of an epoch is looked at together depends on the rows of that
+epoch alone; in a loop the same is true of each round.
 """
 
 from collections.abc import Callable, Iterable, Mapping

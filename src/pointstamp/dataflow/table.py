@@ -1,8 +1,8 @@
 """Tables: what a user chains operations on, where a stream is what happens and a table what there is.
 
 A table is a stream of changes, rows with a weight, and its value at a time is the sum of all changes up to
-it. Every operation keeps the law: what it has emitted up to an epoch, added up, is what the same query gives
-for its inputs, added up to that epoch.
+it. Every operation keeps the law: the accumulated output up to an epoch is the result of the same query on
+the accumulated inputs up to that epoch.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -971,13 +971,13 @@ def values_beside(anchor: Table, rows: pa.RecordBatch, name: str) -> Table:
 
 
 def consolidated(table: Table, name: str) -> Table:
-    """Return a table whose changes of an epoch are added up before they are sent."""
+    """Return a table whose changes of an epoch are consolidated before they are sent."""
     return table._table(lambda: streams.Consolidate(table._operator, name=name))
 
 
 @contextmanager
 def one_clock(tables: Sequence[Table]) -> Iterator[None]:
-    """Let all that is written meanwhile go by the least watermark of these tables, besides its own."""
+    """Let all operators that are added meanwhile also wait for the least watermark of these tables."""
     records = {id(each._record): each._record for each in tables}.values()
     before = [each.clock for each in records]
     for each in records:

@@ -41,7 +41,7 @@ class TellRows(Protocol):
     """Tells the driver something, with the rows that belong to it, if any do."""
 
     def __call__(self, report: Report, bodies: Sequence[Body] = (), /) -> None:
-        """Put a report on its way."""
+        """Send a report."""
         ...
 
 

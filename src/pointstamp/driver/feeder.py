@@ -1,10 +1,10 @@
 """Feed a flow from the user's data, one epoch at a time, with flow control.
 
-Item i of an input is epoch i, unless an epoch column says otherwise or the flow has times of its own, in
+Item i of an input is epoch i, unless it has an epoch column or the flow has custom times, in
 which case items are (time, rows) pairs. With an epoch column items come in order: a row of an earlier epoch
 than the last of the item before is late, and its input says what becomes of it.
 
-Flow control is here and nowhere else: as long as more than a number of epochs, or of bytes, are on their way
+Flow control is here and nowhere else: as long as more than a number of epochs, or of bytes, are in flight
 through the flow, no input is read. Inside, queues have no bounds, because a bounded channel in a loop can
 deadlock; what is inside is bounded by what was let in.
 """

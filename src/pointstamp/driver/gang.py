@@ -411,7 +411,7 @@ class _ServerHandle:
         if self._socket is not None:
             self._socket.close()
         if self._process is not None:
-            self._process.returncode = 0  # or Popen would speak of a child that it cannot wait for
+            self._process.returncode = 0  # or Popen would refer to a child that it cannot wait for
         self._socket = self._process = None
 
 

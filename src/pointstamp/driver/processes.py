@@ -2,9 +2,9 @@
 
 ``ProcessRun`` is driven as ``LocalRun`` is: send, advance, step, ask what is done. This process is not a
 worker. It sends each batch to the workers, in slices where it is large and by key where it is small, and
-hands over a result when its time is complete on every worker. ``step`` waits a little for news, and says
+delivers a result when its time is complete on every worker. ``step`` waits a little for news, and says
 False only where nothing is left to do anywhere, which is found out by asking: when all workers have nothing
-to do and have received as many messages as were sent, twice with the same numbers, nothing was on its way in
+to do and have received as many messages as were sent, twice with the same numbers, nothing was in flight in
 between (Mattern's four counters).
 
 When a worker fails, its error is raised here with the same message, and all workers end. When the process of
@@ -157,7 +157,7 @@ class ProcessRun:
         return self._guarded(_PATIENCE_SECONDS)
 
     def settle(self) -> None:
-        """Wait until nothing is left to do; then every result that can be finished is handed over."""
+        """Wait until nothing is left to do; then every result that can be finished is delivered."""
         while self._guarded(0):
             pass
 
@@ -447,7 +447,7 @@ def _flaw_in(errors: Iterable[PointstampError]) -> PointstampError | None:
 # Workers are asked in waves. A worker answers when it has nothing to do, with how many messages it has sent
 # to other workers and received from them, ever. A wave in which as many were received as were sent says
 # little, because the answers are of different moments. Two waves in a row with the same, balanced totals say
-# that nothing was on its way between them: every message that was sent before a worker's first answer was
+# that nothing was in flight between them: every message that was sent before a worker's first answer was
 # received before another's second one, and no worker has sent or received since (Mattern 1987, the four
 # counter method).
 #
@@ -507,7 +507,7 @@ One with fewer rows is split by key instead, where all who read it exchange it b
 takes one trip less. A large one is split by the workers, who have more hands.
 """
 SLICE_ROWS_MAX: Final = 131_072
-"""No slice has more rows: workers begin with the first while the next are on their way."""
+"""No slice has more rows: workers begin with the first while the next are in flight."""
 
 
 class Orders(Protocol):

@@ -78,7 +78,7 @@ def drive(
 
 # Count the rows that enter and leave a run.
 #
-# Counting is done from outside, at the handles of the inputs and where results are handed over, so that a run
+# Counting is done from outside, at the handles of the inputs and where results are delivered, so that a run
 # that is not watched does not pay for it.
 
 

@@ -226,7 +226,7 @@ def describe_interruption(run: LocalRun) -> str:
     words = [place_words(plan, graph, place, rows) for place in places]
     if len(words) > PLACES_MAX:
         words[PLACES_MAX:] = [f"and {len(words) - PLACES_MAX} more"]
-    return "; ".join([*said, *(words or ["nothing was on its way"])])
+    return "; ".join([*said, *(words or ["nothing was in flight"])])
 
 
 # Pointstamps as text: one phrase per port.

@@ -415,7 +415,7 @@ def _one_row() -> pa.RecordBatch:
 
 
 def _scalar(step: Step, what: str) -> pa.Scalar:
-    """What a part that asks for no column is, worked out now."""
+    """The value of a part that reads no column, computed now."""
     try:
         datum = step(_one_row())
     except (pa.ArrowException, ArithmeticError, ValueError) as error:

@@ -4,7 +4,7 @@
     orders.with_columns(city=F.upper(ps.col("city")), day=F.date_trunc("day", "at"))
 
 Where an expression is expected, text is the name of a column, as in PySpark; ``ps.lit`` says a text that is
-meant as one. Null in, null out, unless a function says otherwise.
+meant as one. Null in, null out, unless documented otherwise.
 """
 
 from datetime import timedelta

@@ -17,7 +17,7 @@ from pointstamp.expressions.tree import Column, Expression, col, lit, name_of
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The columns of a result: how each is worked out, and what they are."""
+    """The columns of a result: how each is computed, and its type."""
 
     columns: tuple[Compiled, ...]
     schema: pa.Schema

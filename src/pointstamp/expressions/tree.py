@@ -1,7 +1,7 @@
 """The tree of an expression, as users write it: ``ps.col("price") * 0.9 > ps.lit(10)``.
 
 A tree is plain data. It knows no schema, so that one expression can be used on several tables; what it
-means for certain columns is worked out by ``pointstamp.expressions.compiler``. Operators build trees and
+means for certain columns is computed by ``pointstamp.expressions.compiler``. Operators build trees and
 compare nothing: a tree in an ``if`` is refused, because ``and``, ``or`` and ``not`` cannot be overloaded in
 Python.
 

@@ -31,7 +31,7 @@ class EventTimeMark:
     latest: SourcePort
     """Who tells the greatest event times."""
     is_idle: bool = False
-    """Whether event time passes without it when it has fallen silent."""
+    """Whether event time advances without it when it is idle."""
 
 
 Mark: TypeAlias = tuple[int, set[Scope], dict[OperatorIndex, EventTimeMark], set[OperatorIndex]]
@@ -48,9 +48,9 @@ class PlanBuilder:
         """For a name that several operators were given: all smaller numbers are taken."""
         self._scopes: set[Scope] = set()
         self.event_times: dict[OperatorIndex, EventTimeMark] = {}
-        """The operators behind which rows go by a promise about event time."""
+        """The operators downstream of which a watermark holds."""
         self.clock: tuple[OperatorIndex, ...] = ()
-        """While a query is written: operators of all tables that it reads; it goes by their watermarks."""
+        """While a query is translated: the operators of all its tables, whose watermarks it waits for."""
         self.forgets: set[OperatorIndex] = set()
         """The operators that let rows go when their event time is over."""
         self.owner: Any = None

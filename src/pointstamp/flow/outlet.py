@@ -92,9 +92,9 @@ def begins_anew(outlet: Outlet) -> bool:
 
 # An operator that starts from scratch at every time: one instance for each, freed with the time.
 #
-# So an operator that keeps what all times so far add up to sees the rows of one time by themselves, and what
-# a table does over all epochs a stream does within one. Nothing of it is saved: at a closed epoch there is
-# none.
+# So an operator that keeps what all times so far accumulate to sees the rows of one time by themselves, and
+# what a table does over all epochs a stream does within one. Nothing of it is saved: at a closed epoch there
+# is none.
 #
 # Invariant: an operator is given the batches of one time, and is notified of that time alone.
 

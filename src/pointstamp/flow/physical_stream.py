@@ -1,7 +1,8 @@
 """Streams and loops: what a user chains operations on.
 
 A stream is one output of a node of the plan, with its schema and the scope it stands in. Operations add nodes
-and return new streams; nothing runs. Each operation works on whole Arrow batches unless it says otherwise.
+and return new streams; nothing runs. Each operation works on complete Arrow batches unless documented
+otherwise.
 
 A loop is a scope in which times have one coordinate more, the round:
 

@@ -197,9 +197,9 @@ class Node:
     sends: Passes | Reduces | Replaces | None = None
     """How what it sends comes of what it reads, where that is known: see ``pointstamp.flow.updates``."""
     delay_epochs: int = 0
-    """Of a delay: its epochs as they were written. The judge goes by this, and not by the summaries."""
+    """Of a delay: its epochs as they were written. The verifier uses this, and not the summaries."""
     declared: Mapping[tuple[str, str], Sequence[Summary]] | None = None
-    """What was declared of times, by the names of input and output; the judge goes by this, too."""
+    """What was declared of times, by the names of input and output; the verifier uses this, too."""
     late: LatePolicy = "error"
     """Of an input: what becomes of rows that come too late."""
     event_epochs: EventEpochs | None = None

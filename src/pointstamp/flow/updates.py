@@ -136,7 +136,7 @@ def objection(who: str, reduces: Reduces, read: Updates) -> str | None:
 def no_table_of(who: str, read: Updates) -> str:
     """Why updates make no table, as text."""
     return _words(who, read, "as a table they would count what was replaced").replace(
-        "aggregates what", "adds up what", 1
+        "aggregates what", "accumulates what", 1
     )
 
 
@@ -169,7 +169,7 @@ def _mistake(read: Updates) -> str:
 def _words(who: str, read: Updates, why: str) -> str:
     return (
         f"{who} aggregates what {_listed(read.senders)} sends: the new row of each key "
-        f"that changed, while the old one is not taken back. {why[0].upper()}{why[1:]}. Aggregate the rows "
+        f"that changed, while the old one is not retracted. {why[0].upper()}{why[1:]}. Aggregate the rows "
         "before they are reduced, or put an operator of your own between, which knows what was replaced."
     )
 

@@ -1,12 +1,12 @@
 """Event time in a plan: where it is promised, and for whom.
 
-What is made of a stream with event time, by any operations, goes by the bound of that stream. So nothing is
+What is made of a stream with event time, by any operations, has the watermark of that stream. So nothing is
 carried along: whoever waits for event time looks for it in the plan, from where it stands up to the inputs,
-and goes by the least bound of all that it finds. What comes from inputs without event time, such as a table
+and uses the least watermark that it finds. What comes from inputs without event time, such as a table
 of names that is joined, has no say in it. A query in SQL has one clock, that of all tables that it reads,
 wherever in the query something waits for it.
 
-An operator that keeps rows for ever must not stand between a promise and who waits for it, or the promise
+An operator that keeps rows forever must not stand between a promise and who waits for it, or the promise
 would be of no use: rows of windows that are over are to be forgotten before it (``retain_until``).
 """
 
@@ -105,7 +105,7 @@ def _counted(counts: AnOutlet, name: str) -> AnOutlet:
 
 @contextmanager
 def one_clock(streams: Iterable[AnOutlet]) -> Iterator[None]:
-    """Let all that is written meanwhile go by the least watermark of these streams, besides its own."""
+    """Let all operators that are added meanwhile also wait for the least watermark of these streams."""
     sources = [(wiring(each).builder, wiring(each).source.operator) for each in streams]
     builders = {id(builder): builder for builder, _ in sources}.values()
     before = [builder.clock for builder in builders]
@@ -172,7 +172,7 @@ def bounds_for(
 
 
 def check_forgets(stream: AnOutlet, who: str) -> None:
-    """Refuse an operator that keeps rows for ever between here and a promise about event time."""
+    """Refuse an operator that keeps rows forever between here and a promise about event time."""
     builder = wiring(stream).builder
     for name in _keepers_above(builder, wiring(stream).source.operator):
         raise FlowError(
@@ -212,7 +212,7 @@ def _keepers_above(builder: PlanBuilder, start: OperatorIndex) -> Iterator[str]:
         waiting.extend((above, here) for above in next_above(builder, index))
 
 
-# Streams that may fall silent: how they are told so, and by whom rows are judged that come after all.
+# Streams that may become idle: how they are told so, and by whom rows are judged that come after all.
 #
 # An input of which a stream with event time is made gets a port for silence. In each tick in which the driver
 # finds that it has been silent for too long (``pointstamp.query.intake``), a mark comes out there, in the
@@ -224,7 +224,7 @@ def _keepers_above(builder: PlanBuilder, start: OperatorIndex) -> Iterator[str]:
 
 
 def idle_seconds(what: str, idle: str | timedelta | None) -> float | None:
-    """For how long an input may be silent before event time passes without it; None: for ever."""
+    """The seconds after which event time advances without an idle input; None: never."""
     if idle is None:
         return None
     seconds = parse_duration(idle, what).total_seconds()
@@ -260,7 +260,7 @@ def _silent_port(node: Node) -> SourcePort:
 
 
 def judge_together(builder: PlanBuilder, marks: Mapping[OperatorIndex, EventTimeMark], who: str) -> None:
-    """Let rows of streams that may fall silent be judged by the bound that these streams have together."""
+    """Let rows of streams that may become idle be judged by the joint watermark of these streams."""
     for index, mark in marks.items():
         others = [other for at, other in marks.items() if at != index]
         if mark.is_idle and others:
@@ -311,7 +311,7 @@ class InTimePlan:
     lateness: int
     late: LatePolicy
     together: tuple[Mapping[str, int], ...] = ()
-    """The streams with which it is waited for, where it may fall silent: how late each may be, by input."""
+    """The streams with which it is waited for, where it may become idle: how late each may be, by input."""
 
 
 class InTime:

@@ -287,7 +287,7 @@ class Graph:
         made = Graph(edges, self._given, weight=self.weight, directed=directed)
         made._origin = self
         if "ids" in self.__dict__:
-            made.__dict__["ids"] = self.ids  # the same vertices, which need not be worked out twice
+            made.__dict__["ids"] = self.ids  # the same vertices, which need not be computed twice
         return made
 
     def __str__(self) -> str:

@@ -281,7 +281,7 @@ class LeastLabels:
         """Report what an epoch has changed, if nothing of it goes round any more."""
         if self._report is None:
             return False
-        # A single worker has told nobody, so it need not wait to hear that nothing is under way.
+        # A single worker has told nobody, so it need not wait to hear that nothing is in flight.
         if context.workers > 1 and not context.is_complete((self._report.time[0], _LAST_ROUND)):
             return False
         _send(context, "labels", LABELS, self._known().take_changes(), self._report)

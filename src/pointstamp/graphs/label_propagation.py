@@ -310,7 +310,7 @@ class RoundLabels:
 def most_votes(voters: Slots, labels: Numbers, weights: Numbers) -> tuple[Slots, Numbers]:
     """The voters for whom any votes are left, ascending, and the label that each of them takes.
 
-    A vote that was taken back is there with both signs, and counts for nothing.
+    A vote that was retracted is there with both signs, and counts for nothing.
 
     >>> voters, labels = most_votes(np.array([0, 0, 0, 3, 3, 5, 5]), np.array([7, 9, 7, 8, 4, 1, 1]),
     ...                             np.array([1, 1, 1, 1, 1, 1, -1]))

@@ -331,12 +331,13 @@ class PushResiduals:
 #
 # What is pushed early goes round as many small changes, some up and some down. So a residual waits until it
 # is among the larger ones: in round i all are pushed that exceed 2^-i resets, until that is the tolerance.
-# What comes in meanwhile adds up, or cancels out; this halves the work. All workers know the round, so who
-# waits does not depend on who asks.
+# What comes in meanwhile consolidates, or cancels out; this halves the work. All workers know the round, so
+# who waits does not depend on who asks.
 #
 # A share is a function of the rank and the number of links as they are now. So what has come in is exactly
-# the sum of shares as they are now, whatever the order in which changes were added up and however often; when
-# all links to a vertex are gone, s(u) is 0, and not almost 0. Floating-point sums could promise none of that.
+# the sum of shares as they are now, whatever the order in which changes were consolidated and however often;
+# when all links to a vertex are gone, s(u) is 0, and not almost 0. Floating-point sums could promise none of
+# that.
 #
 # It ends: with a residual r at a vertex of n links, a push takes |r| away and adds at most d |r| + n units
 # elsewhere. So vertices are pushed when |r| exceeds the tolerance and also 2 n / (1 - d) units, and each push

@@ -73,7 +73,7 @@ def _both_ways(steps: pa.RecordBatch) -> pa.RecordBatch:
 #
 # It is one operator in a loop in a loop. The outer loop has three rounds, the *phases* of an epoch: doubt,
 # relaxing, and the report. The inner loop has a round for each time that workers tell each other. A phase
-# begins when nothing of the one before is under way any more, which is what it means that its time is
+# begins when nothing of the one before is in flight any more, which is what it means that its time is
 # settled. Each worker has the steps that lead to its vertices, and the keys of all vertices, which are sent
 # to all workers when they change; before it tells, it has drawn all conclusions that it can draw alone. A
 # single worker has no other worker to inform, and takes all three phases at once.

@@ -5,25 +5,25 @@ vertex. The forest joins everything that its facts connect and labels each set w
 of ids are in a set:
 
 - *mine*: vertices that this worker owns, whose components are its to report;
-- *strangers*: ids that belong to another worker, and stand here only as the label of a set;
+- *foreign ids*: ids that belong to another worker, and stand here only as the label of a set;
 - *followers*: one vertex of another worker for each worker that has vertices with a label of mine.
 
-Whenever the label of a set becomes less, those that lost theirs are told: mine here and now, strangers and
+Whenever the label of a set becomes less, those that lost theirs are told: mine at once, foreign ids and
 followers by a fact, after which they are forgotten, for their owners know more. A vertex that gets a label
-that is a stranger follows it: it sends its owner the fact (label, one of mine). So facts with ``other`` less
-than ``vertex`` say that something is less, and facts with a greater one ask to be told when it becomes less.
-A label that is not the last word is answered with a lesser one, by owner after owner; since all of them do
-that at once, paths halve (the pointer jumping of Shiloach and Vishkin 1982; Kiveris et al. 2014 have the same
-exchange as large-star and small-star, by vertices where here it is by sets).
+that is a foreign id follows it: it sends its owner the fact (label, one of mine). So facts with ``other``
+less than ``vertex`` say that something is less, and facts with a greater one ask to be told when it becomes
+less. A label that is not the last word is answered with a lesser one, by owner after owner; since all of them
+do that at once, paths halve (the pointer jumping of Shiloach and Vishkin 1982; Kiveris et al. 2014 have the
+same exchange as large-star and small-star, by vertices where here it is by sets).
 
-Invariant: what is said is true of the edges so far. When no fact is under way any more, every label is the
+Invariant: what is said is true of the edges so far. When no fact is in flight any more, every label is the
 least id of its component: a label that I do not own I follow, its owner says of it that it is least, and of
 two least ones in a component an edge would tell.
 
 What it costs follows what it is told and what changes, never what there is. It knows no times: who owns it
 gives it the facts of one epoch after the other.
 
-Between epochs, when nothing is under way, two tables say all that there is to say: the labels of mine, and
+Between epochs, when nothing is in flight, two tables say all that there is to say: the labels of mine, and
 the members of labels, mine and followers. Strangers are the labels that I do not own.
 """
 
@@ -61,7 +61,7 @@ class SavedForest(NamedTuple):
 class Forest:
     """The labelled sets of one worker; changed by the operator that owns it.
 
-    With ``owns_all`` there is no other worker, and no id is a stranger.
+    With ``owns_all`` there is no other worker, and no id is foreign.
     """
 
     def __init__(self, *, owns_all: bool) -> None:
@@ -124,9 +124,9 @@ class Forest:
         return Pairs(ids[slots], ids[self._sets.label[slots]])
 
     def _admit(self, vertex: Slots, other: Slots) -> None:
-        """Take in the followers among the others: strangers to a vertex that is still a label.
+        """Take in the followers among the others: foreign ids of a vertex that is still a label.
 
-        By now they are joined, so a stranger that is less than the vertex has taken the label from it.
+        By now they are joined, so a foreign id that is less than the vertex is its label now.
         """
         sets = self._sets
         asks = (sets.label[vertex] == vertex) & (sets.label[other] == other) & ~sets.is_mine[other]
@@ -181,7 +181,7 @@ _NOTHING: Final = JoinedSets(_NO_SLOTS, _NO_SLOTS, _NO_SLOTS, _NO_SLOTS)
 class LabelledSets:
     """The label of each slot, and the members of each label; changed by the forest that owns it.
 
-    With ``owns_all`` there is no other worker, and no id is a stranger.
+    With ``owns_all`` there is no other worker, and no id is foreign.
     """
 
     def __init__(self, *, owns_all: bool) -> None:

@@ -38,7 +38,7 @@ Update = Mapping[str, Any] | Callable[[pa.RecordBatch], pa.RecordBatch]
 #
 #     ages = graphs.aggregate_messages(graph, to_dst=ps.col("src_age"), total=ps.sum("msg"))
 #
-# A message is worked out of a *triplet*, an edge with both of its ends: ``src``, ``dst`` and the properties
+# A message is computed of a *triplet*, an edge with both of its ends: ``src``, ``dst`` and the properties
 # of the edge, and those of the ends as ``src_age`` and ``dst_age``. It goes to one end or the other, and what
 # has come to a vertex is aggregated. A change costs its triplets, and what the aggregates say of theirs.
 

@@ -3,7 +3,7 @@
 A component is named by its least vertex. LDBC Graphalytics takes every labeling in which two vertices have
 the same label if and only if a path connects them; this is one, and always the same.
 
-It goes by one of three ways, and ``flow.describe()`` shows which. Where edges are only added and ids are
+It uses one of three algorithms, and ``flow.describe()`` shows which. Where edges are only added and ids are
 longs, labels are joined by union-find (``connected_components``), which can take nothing back. Where edges
 can go, it is a search in which every vertex starts with its own id for a distance and no step makes it
 longer, by an operator in arrays. Ids of other types get numbers first. Graphs in loops spread

@@ -3,7 +3,7 @@
 Values are kept in order, by key, so that a change costs what the first few values of the key do, also where
 the least one is deleted from a million. What was sent before is recomputed, as ``OnSums`` does.
 
-Invariant: what was sent up to an epoch, added up, is the row of each key that has rows.
+Invariant: what was sent up to an epoch, consolidated, is the row of each key that has rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -204,13 +204,13 @@ def _placed(parts: list[tuple[Positions, pa.Array]], kind: pa.DataType, count: i
     return values.take(pa.array(places, mask=places < 0))
 
 
-# An operator on sums: what comes out for a key is worked out from sums that are kept, outside loops.
+# An operator on sums: what comes out for a key is computed from sums that are kept, outside loops.
 #
 # What was sent for a key before is recomputed from the sums before the change, so that it need not be kept.
 # In loops, where a key is looked at at several times of an epoch, it is kept: ``OnGroups`` does that with the
 # same sums.
 #
-# Invariant: what was sent up to an epoch, added up, is the row of each key that has rows.
+# Invariant: what was sent up to an epoch, consolidated, is the row of each key that has rows.
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ it were right: the answers would be wrong without a word. So the border keeps ho
 refuses the first change that would leave less than nothing of a row, before anything of its epoch continues.
 Complete rows are compared, also in columns that are not used later; of long ones only a fingerprint is kept.
 
-Invariant: what has been sent up to every epoch, added up, has no weight below zero.
+Invariant: what has been sent up to every epoch, consolidated, has no weight below zero.
 """
 
 from collections.abc import Mapping

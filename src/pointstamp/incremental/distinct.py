@@ -5,7 +5,7 @@ kept. What is kept of each side is what ``distinct`` and the border of the same 
 loops, where a row is there in other rounds, ``pointstamp.incremental.physical_table`` makes the same of
 joins.
 
-Invariant: what was sent up to an epoch, added up, is every row that is wanted, once.
+Invariant: what was sent up to an epoch, consolidated, is every row that is wanted, once.
 """
 
 from collections.abc import Mapping
@@ -106,7 +106,7 @@ def in_both(left: PhysicalStream, right: PhysicalStream, name: str, *, wanted: b
 # How often a row is there says all, before and after a change, so that what was sent need not be kept. In
 # loops it is: ``OnGroups`` does that with the function ``Once``.
 #
-# Invariant: what was sent up to an epoch, added up, is every row that is there, once.
+# Invariant: what was sent up to an epoch, consolidated, is every row that is there, once.
 
 
 class OnRows:

@@ -3,7 +3,7 @@
 A change of a group is added to what is kept of it, whatever the group's size. What is kept is a row for each
 key whose weights are the sums themselves: how many rows there are, how many values of each column are not
 null, and the limbs of their sum (``pointstamp.incremental.exact_sums``). So an arrangement adds them up as
-it adds up any weights: runs are merged, saved and brought to other workers as those of rows are, and in loops
+it sums any weights: runs are merged, saved and brought to other workers as those of rows are, and in loops
 they have rounds. The limbs of floats are rows besides, told apart by their place.
 
 Invariant: a key whose rows are all gone has no row here, because all its sums are 0.
@@ -43,7 +43,7 @@ _MEANS: Final = ("mean", "avg")
 _MANY_ROWS: Final = 10_000
 _SAMPLE: Final = 1_000
 _REPEATS: Final = 8
-"""How often a key has to be there, in a sample, for shares to be added up before they are sorted."""
+"""How often a key has to be there, in a sample, for shares to be summed before they are sorted."""
 # Weights that are larger are refused, so that sums cannot come to their end unseen.
 _WEIGHT_MAX: Final = 1 << 30
 
@@ -173,17 +173,17 @@ class Summing:
         return self._with_places(keys, found, places)
 
     def few_shares(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return what a change adds to the sums of its keys, added up where many rows have few keys."""
+        """Return what a change adds to the sums of its keys, consolidated where many rows have few keys."""
         parts = self.parts(batch, _MANY_ROWS)
         return self.shares(batch) if parts is None else parts
 
     @cached_property
     def has_parts(self) -> bool:
-        """Return whether rows can be added up by key before they are together in one place."""
+        """Return whether rows can be consolidated by key before they are together in one place."""
         return all(_is_grouped(self.schema.field(key).type) for key in self.keys)
 
     def parts(self, batch: pa.RecordBatch, rows_min: int) -> pa.RecordBatch | None:
-        """Return what rows add to the sums of their keys, added up; None unless few keys have many rows."""
+        """Return what rows add to the sums of their keys, consolidated; None unless few keys have many rows."""
         if batch.num_rows < rows_min or not self.has_parts:
             return None
         sample = pa.Table.from_batches([batch.slice(0, _SAMPLE).select(list(self.keys))])
@@ -229,7 +229,7 @@ class Summing:
     ) -> tuple[list[KeptColumn], Integers]:
         """The aggregates of these keys, and how many rows each has; from what is kept of them.
 
-        ``groups`` says of which key each of the rows is; they need not be added up.
+        ``groups`` says of which key each of the rows is; they need not be consolidated.
         """
         count = len(keys[0])
         place = rows.column(_PLACE).to_numpy() if self.has_floats else None
@@ -485,7 +485,7 @@ def float_limbs(values: Floats) -> tuple[npt.NDArray[np.intp], Places, Integers]
 
 
 def float_sums(groups: npt.NDArray[np.intp], places: Places, limbs: Integers, count: int) -> Floats:
-    """The floats that limbs of groups add up to: exact, and rounded once. Groups are 0 to ``count``."""
+    """The sums of the limbs of groups, as floats: exact, and rounded once. Groups are 0 to ``count``."""
     order = np.lexsort((places, groups))
     groups, places, limbs = groups[order], places[order], limbs[order]
     made = np.zeros(count)

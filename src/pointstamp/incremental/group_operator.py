@@ -10,8 +10,8 @@ upper bounds of the round of its change with the rounds of its stored rows, and 
 et al. 2013, 4.3). A version that looks only where something arrives is right for insertions, and wrong for
 the first deletion.
 
-Invariant: at every time that was handled, what was sent up to there, added up, is the function of what came
-up to there, added up, for every key.
+Invariant: at every time that was handled, what was sent up to there, consolidated, is the function of what
+came up to there, consolidated, for every key.
 """
 
 from collections.abc import Mapping, Sequence

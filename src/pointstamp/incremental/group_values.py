@@ -1,4 +1,4 @@
-"""The values of one aggregate, by group: what every aggregate of tables is worked out from.
+"""The values of one aggregate, by group: what every aggregate of tables is computed from.
 
 Invariant: values of one group stand together, groups in ascending order; no weight is 0.
 """

@@ -208,12 +208,12 @@ def _check_can_be_table(stream: PhysicalStream, who: str) -> None:
     check_adds_up(plan, wiring(stream).source, who)
 
 
-# Whole states: each epoch has all rows of a table as they are then, and the difference is worked out.
+# Whole states: each epoch has all rows of a table as they are then, and the difference is computed.
 #
 # Rows are kept by the worker that owns them. A worker that is given none of an epoch's rows must still know
 # that there was such an epoch, because all its own rows are gone then; so every worker is told of each epoch.
 #
-# Invariant: after an epoch that had rows, what was sent so far adds up to the rows of that epoch.
+# Invariant: after an epoch that had rows, what was sent so far accumulates to the rows of that epoch.
 
 TICKS: Final = pa.schema({"rows": pa.int64()})
 

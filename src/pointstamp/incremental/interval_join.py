@@ -1,7 +1,7 @@
-"""Pairs of rows of two streams whose event times are close: each pair once, and no row is kept for ever.
+"""Pairs of rows of two streams whose event times are close: each pair once, and no row is kept forever.
 
 A row can meet another one until event time has passed the last instant that is close enough. Until then it is
-kept, by the lesser bound of both streams; then it is let go, and the pairs that it stood in are not taken
+kept, by the lesser bound of both streams; then it is freed, and its pairs are not
 back: they have come, and that is all that is asked for.
 
 Invariant: of rows that are in time every pair comes, in the epoch of the later one of them.
@@ -79,7 +79,7 @@ def pairs_within(
         right, f"{name}: right", col(theirs), who, only_grows=True, beside=left, later=before + 1
     )
     found = operations.inner_join(kept_left, kept_right, asked, f"{name}: pairs", close)
-    # Where both rows of a pair are let go at once, it comes in parts. Equal pairs are on one worker.
+    # Where both rows of a pair are freed at once, it comes in parts. Equal pairs are on one worker.
     whole = add_operator(f"{name}: whole", Consolidated, {"in": found}, {"out": found.schema})[0]
     outputs = {"out": operations.rows_schema(found)}
     return add_operator(name, Appearing, {"in": whole}, outputs, sends=Passes.ROWS)[0]

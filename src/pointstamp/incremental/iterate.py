@@ -1,4 +1,4 @@
-"""What goes round a loop of tables: the change of each round, added up, and a word about loops without end.
+"""The feedback of a loop of tables: the consolidated change of each round, and the limit of rounds.
 
 The value of a variable in the next round is what the body made of it in this one. Rounds that change nothing
 send nothing, and so the loop ends. A body that swings between two results never does; ``max_rounds`` makes

@@ -120,8 +120,8 @@ def _alone(others: PhysicalStream, row: Mapping[str, Expression], name: str) -> 
 # loops, where a key has other partners in other rounds, ``pointstamp.incremental.joins`` makes the same of
 # joins.
 #
-# Invariant: what was sent up to an epoch, added up, is the rows that have a partner then, or those that have
-# none.
+# Invariant: what was sent up to an epoch, consolidated, is the rows that have a partner then, or those that
+# have none.
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,7 @@ class LookUp:
         """The same where stored rows have rounds."""
         mine = list(self._asked.pairs)
         keys = without_null_keys(rows.select(mine), mine)
-        # Equal rows of several runs are one row, so they are added up before they are counted.
+        # Equal rows of several runs are one row, so they are consolidated before they are counted.
         there = Arrangement(self._schema, self._theirs)
         there.add(up_to(self._table.rows_of(distinct(keys), mine), rounds))
         which, found = _copies(list(there.matches(rows, mine)), self._schema)

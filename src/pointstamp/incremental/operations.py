@@ -1,7 +1,8 @@
 """What operations on tables are made of: functions of streams of changes, whose last column is the weight.
 
-A change may come in parts here, a row several times with weights that add up. Each function adds one operator
-to the flow, and keeps the law of tables, in loops too; what is made of several of them therefore keeps it.
+A change may come in parts here, a row several times with weights that are summed. Each function adds one
+operator to the flow, and keeps the law of tables, in loops too; what is made of several of them therefore
+keeps it.
 """
 
 from collections.abc import Callable, Mapping

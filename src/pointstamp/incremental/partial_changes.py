@@ -1,7 +1,7 @@
 """Which changes come in parts: whether a row may come several times at one time, as far as the plan tells.
 
-What an operator has worked out from all that came at a time, by key, is added up already: each row comes once
-for each time, from one worker. Adding it up again before it leaves would cost as much as making it.
+What an operator has computed from all that came at a time, by key, is consolidated already: each row comes
+once for each time, from one worker. Adding it up again before it leaves would cost as much as making it.
 """
 
 from typing import Final
@@ -23,5 +23,5 @@ _SEND_SUMS: Final = (
 
 
 def come_in_parts(plan: Plan, source: SourcePort) -> bool:
-    """Whether the changes that come out here may have to be added up."""
+    """Whether the changes that come out here may have to be consolidated."""
     return spec_of(plan.nodes[source.operator].logic).kind not in _SEND_SUMS

@@ -1,8 +1,8 @@
 """Tables: what a user chains operations on, where a stream is what happens and a table what there is.
 
 A table is a stream of changes, rows with a weight as their last column, and its value at a time is the sum of
-all changes up to it. Every operation keeps the law: what it has emitted up to an epoch, added up, is what the
-same query gives for its inputs, added up to that epoch.
+all changes up to it. Every operation keeps the law: what it has emitted up to an epoch, consolidated, is what
+the same query gives for its inputs, consolidated to that epoch.
 
 Joins other than the inner one, and the operations on sets, are made of inner joins, distinct and negation, so
 that what holds of these in loops holds of them.
@@ -73,7 +73,7 @@ class PhysicalTable:
         return self.project(name, chosen(f"'{name}' of {self}", columns, named))
 
     def drop(self, *columns: str) -> "PhysicalTable":
-        """Without these columns; rows that are equal without them are added up."""
+        """Without these columns; rows that are equal without them are consolidated."""
         return self.project("drop", others(f"drop of {self}", self.schema, columns))
 
     def filter(self, condition: Expression, *, name: str = "filter") -> "PhysicalTable":
@@ -520,11 +520,12 @@ def within_times(
 ) -> PhysicalStream:
     """What a body makes of the tables that the rows of a time are, as a stream.
 
-    ``in_parts`` says that it comes in parts that must be added up, such as rows that another part takes away.
+    ``in_parts`` says that it comes in parts that must be consolidated, such as rows that another part takes
+    away.
     """
     tables = [PhysicalTable(_rows_of(stream, name)) for stream in streams]
     made = deltas_of(body(*tables))
-    made = operations.summed(made, f"{name}: added up") if in_parts else made
+    made = operations.summed(made, f"{name}: consolidated") if in_parts else made
     sent = add_operator(f"{name}: rows", Repeated, {"in": made}, {"out": operations.rows_schema(made)})[0]
     at = wiring(sent)
     return PhysicalStream(at.builder, at.source, sent.schema, at.scope)

@@ -2,7 +2,7 @@
 
 An aggregate that met the columns of a table is a ``TableAggregate``: which columns of the rows that are kept
 it looks at, and the type that it gives. Nothing of users' expressions is left in it; they are in the
-``Arguments``, which are worked out before.
+``Arguments``, which are computed before.
 """
 
 from collections.abc import Mapping

@@ -86,7 +86,7 @@ class Negated(RunsInChain):
 
 
 class Weighed(RunsInChain):
-    """Sends each row with other columns, worked out from its own, and with its weight."""
+    """Sends each row with other columns, computed from its own, and with its weight."""
 
     keeps: ClassVar = "nothing; a change costs its rows"
 
@@ -161,7 +161,7 @@ class MappedRows(RunsInChain):
 # Adding up what is sent at one time, before it leaves: every row once, none with the weight 0.
 #
 # Before a feedback this is what makes loops end: a row that appears and disappears in one round would go
-# round for ever as two. Before an output it is what a reader may expect: at most one entry for each row and
+# round forever as two. Before an output it is what a reader may expect: at most one entry for each row and
 # epoch.
 
 

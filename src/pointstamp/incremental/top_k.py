@@ -94,7 +94,7 @@ def _is_new(keys: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.bool_]:
 # In loops, where a key is looked at at every round of its rows, all of them are looked at: ``OnGroups`` does
 # that with the function ``First``.
 #
-# Invariant: what was sent up to an epoch, added up, is the first rows of each key.
+# Invariant: what was sent up to an epoch, consolidated, is the first rows of each key.
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,7 +122,7 @@ class OrderedUpserts:
 
     keeps: ClassVar = (
         "the row of each key, with its order value, and a tombstone (key and order value) of each deleted "
-        "key for ever; a change costs its rows"
+        "key forever; a change costs its rows"
     )
 
     def __init__(self, plan: UpsertPlan) -> None:

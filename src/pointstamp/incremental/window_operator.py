@@ -73,8 +73,9 @@ class Ranked:
 # Values of the rows around a row: from so many before it to so many behind it, in its group.
 #
 # What a row gets depends on the rows of its frame alone, floats too: they are added one after the other, and
-# never as a difference of larger sums. A frame that has all rows on one side is read off what was added up
-# from there on; of another one, the rows are looked at one after the other, for all frames at once.
+# never as a difference of larger sums. A frame that has all rows on one side is read off what was
+# consolidated from there on; of another one, the rows are looked at one after the other, for all frames at
+# once.
 
 _INTEGERS: Final = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 SURE_TO_FIT: Final = 2.0**62

@@ -72,7 +72,7 @@ class Journal(Generic[E]):
         self._decoder = msgspec.msgpack.Decoder(entry_type)
         self._generation: Generation | None = None
         self._records: list[Record[E]] = []  # since the last summary, once a generation is started
-        self._starts: set[int] = set()  # the numbers that are kept for ever
+        self._starts: set[int] = set()  # the numbers that are kept forever
         self._doubtful: bytes | None = None  # an append that failed, and may yet have been stored
         self._fenced: str | None = None  # how, once it is known
 

@@ -1,7 +1,7 @@
 """Addresses of members, by IPv4 or IPv6, and their endpoints.
 
 An endpoint is ``tcp://host:port``; an address of IPv6 stands in brackets there, and without them everywhere
-else. A name that has addresses of both kinds is taken by IPv4, as Spark does unless it is told otherwise.
+else. A name that has addresses of both kinds is taken by IPv4, as Spark does by default.
 """
 
 import hmac

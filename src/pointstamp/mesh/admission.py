@@ -4,7 +4,7 @@ CURVE proves to a client that the server owns its key, and encrypts. That the cl
 here, by ZeroMQ's authentication protocol (RFC 27): a handshake continues when the doorman has answered for
 the client's key. During the rendezvous it admits them; afterwards it rejects every connection.
 
-Invariant: no byte of a stranger's reaches the mesh. Strangers who get a connection are counted, and the log
+Invariant: no byte of an unauthorized connection reaches the mesh. Such connections are counted, and the log
 ``pointstamp.mesh`` names them, with the address where it is known (of those who show a key) and at most once
 in ``LOG_SECONDS``, so that connections cannot fill the log. Blocking an address is not done here; that is for
 a firewall.
@@ -28,7 +28,7 @@ from zmq.utils.monitor import recv_monitor_message
 from pointstamp.mesh.addresses import Nearby, host_of
 
 LOG_SECONDS: Final = 10.0
-"""A mesh writes at most one line about strangers in so many seconds."""
+"""A mesh logs unauthorized connections at most once in this many seconds."""
 
 _ASKED_AT: Final = "inproc://zeromq.zap.01"
 _WATCHED_AT: Final = "inproc://pointstamp.listener"
@@ -135,7 +135,7 @@ class Watchman:
         self._refusals = refusals
 
     def look(self, *, is_meeting: bool) -> None:
-        """Read what the I/O thread says: who is dropped in the meeting, or comes later, is a stranger."""
+        """Read events of the I/O thread: connections that are dropped or late are unauthorized."""
         while has_news(self._monitor):
             event = recv_monitor_message(self._monitor, zmq.NOBLOCK)
             if is_meeting and event["event"] == zmq.EVENT_DISCONNECTED:

@@ -6,11 +6,11 @@ thread moves the bytes outside of Python's lock. Small messages between members 
 as datagrams (``pointstamp.mesh.message_io``), several together where their sender gathers them
 (``gather``); ``pointstamp.mesh.message_io`` brings both ways together again. ZeroMQ's queues have no limit
 (high-water marks of 0): a sender that waited for a receiver could deadlock in a loop of the flow, so what is
-on its way is bounded at the inputs.
+in flight is bounded at the inputs.
 
 Invariant: what a member collects from a peer is what that peer posted, in order, without gap or repetition.
 Every message carries its number; a gap, a connection that closes without a goodbye, or a peer that answers no
-heartbeat raises TransportError with the peer's name. Connections are never made again: what was on its way
+heartbeat raises TransportError with the peer's name. Connections are never made again: what was in flight
 would be lost unseen, so a run that has lost a peer starts again from a snapshot, in a new generation.
 Messages of older generations are dropped and counted.
 
@@ -19,10 +19,11 @@ connect, and say hello. With CURVE (the default for tcp) each side proves that i
 are encrypted; only keys of members are admitted, and none after the rendezvous. Unix sockets in a private
 folder need no keys; their files are removed when all have met. Plain tcp is for measurements: whoever can
 reach the port can speak. Members that listen at tcp may find out that they share a host (``nearby``), and use
-a unix socket in a private folder then, each pair by itself. What strangers can make a member hold is bounded:
-a frame that comes through tcp has at most ``FRAME_BYTES_MAX`` bytes, which hold nothing before they are sent,
-and libzmq drops whoever has not proved its key within thirty seconds. Where the system can do it (Linux), a
-port of tcp answers no connection after the rendezvous: however many arrive, they cost a member no file.
+a unix socket in a private folder then, each pair by itself. The memory that unauthorized connections can use
+is bounded: a frame that comes through tcp has at most ``FRAME_BYTES_MAX`` bytes, which hold nothing before
+they are sent, and libzmq drops whoever has not proved its key within thirty seconds. Where the system can do
+it (Linux), a port of tcp answers no connection after the rendezvous: however many arrive, they cost a member
+no file.
 """
 
 import os
@@ -56,7 +57,7 @@ FRAME_BYTES_MAX: Final = 2**31
 _CHECK_SECONDS: Final = 0.05
 _LINGER_MS: Final = 500
 # A lost peer is a failure long before this. Not -1, ZeroMQ's own word for never: with libzmq 4.3.5 a context
-# now and then waits for ever at its end after a peer was lost.
+# now and then waits forever at its end after a peer was lost.
 _NEVER_MS: Final = 86_400_000
 _IPC: Final = "ipc://"
 
@@ -101,7 +102,7 @@ class Mesh:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._sockets: list[zmq.Socket[bytes]] = []
         self._nearby = opened_nearby() if finds_nearby and listen.startswith("tcp:") else None
-        # A context that is collected before its sockets waits for them for ever, so a mesh that is forgotten
+        # A context that is collected before its sockets waits for them forever, so a mesh that is forgotten
         # is closed as well, in the process that made it.
         self._files: list[socket.socket] = []
         closed = (os.getpid(), self._context, self._sockets, self._files, self._nearby)

@@ -33,11 +33,11 @@ _NOBLOCK: Final = int(zmq.NOBLOCK)
 #
 # A peer sends messages through ZeroMQ, and small ones as datagrams (``pointstamp.mesh.message_io``). Each way
 # is in order by itself. A message has its number among those that went the same way, and says how many went
-# the other way before it: it is handed on when it is its turn on its own way and so many have been handed on
+# the other way before it: it is passed on when it is its turn on its own way and so many have been passed on
 # from the other. That is the sender's order: of two messages by different ways exactly one says that the
 # other went before it, and the other one does not wait for it.
 #
-# Invariant: what is handed on of a peer is a prefix of what that peer posted. A gap or a repetition on one
+# Invariant: what is passed on of a peer is a prefix of what that peer posted. A gap or a repetition on one
 # way is a TransportError; what belongs to an older generation is dropped and counted.
 
 ZEROMQ: Final = 0
@@ -57,13 +57,13 @@ class InTurn:
         self.generation = generation
         """That of the messages that are taken; older ones are dropped."""
         self._refusals = refusals
-        # By way, then by peer: the number of the next to arrive, how many were handed on, and who waits.
+        # By way, then by peer: the number of the next to arrive, how many were passed on, and who waits.
         self._expected = [[0] * len(names), [0] * len(names)]
         self._passed = [[0] * len(names), [0] * len(names)]
         self._waiting: list[dict[int, deque[Arrived]]] = [{}, {}]
 
     def take(self, way: int, first: bytes | memoryview, bodies: Sequence[Body]) -> Sequence[Arrived]:
-        """Take in what has arrived by one way, and return what can be handed on now."""
+        """Take in what has arrived by one way, and return what can be passed on now."""
         envelope = unseal(first)
         _, sender, generation, sequence, after = envelope
         expected = self._expected[way]
@@ -90,7 +90,7 @@ class InTurn:
     def _released(self, sender: int, way: int) -> list[Arrived]:
         """What waits on a way, as long as it is its turn.
 
-        Nothing waits on the other one. The first message that was not handed on has not arrived, or it would
+        Nothing waits on the other one. The first message that was not passed on has not arrived, or it would
         have been; and what follows it on its own way arrives after it.
         """
         released: list[Arrived] = []

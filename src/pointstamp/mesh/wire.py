@@ -14,7 +14,7 @@ refused where they are sent. That is also why every array on the wire comes back
 hashable, so they hold no lists.
 
 The shape of a body is checked and its values are not read: bytes damaged on the way do not get past tcp and
-CURVE, and strangers do not get past the door.
+CURVE, and unauthorized connections are rejected.
 
 Which bytes go where, and whether a peer still lives, is the business of ``pointstamp.mesh.mesh``.
 """

@@ -3,7 +3,7 @@
 An operator acts on the authority of something: of the message it received, of the time it is notified of,
 or of a capability it holds. The worker says what it acts for (``act_for``) before each call, and takes that
 back when the activation ends; requests for notifications, and capabilities that a restored operator has not
-taken back, are kept here, too. The operator itself sees none of this: it has a ``Context``, which asks here.
+retracted, are kept here, too. The operator itself sees none of this: it has a ``Context``, which asks here.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,7 +55,7 @@ class Authority:
         self.time = time
 
     def take_away(self, *, must_regain: bool) -> None:
-        """Drop what the operator has not taken back, which is a mistake where nothing is spare."""
+        """Drop the capabilities that the operator has not regained; an error if none may be left."""
         left, self.regained = self.regained, []
         times = ", ".join(str(each.time) for each in left)
         for each in left:

@@ -345,7 +345,7 @@ def exploding(
 
 # Assign rows to time windows: one row per window.
 #
-# Nothing is kept: in which windows a row lies depends on the row alone. So a row that is taken back is taken
+# Nothing is kept: in which windows a row lies depends on the row alone. So a row that is retracted is taken
 # back from the same windows.
 
 

@@ -3,7 +3,7 @@
 ``MutableAntichain`` holds counts and the minimal elements of those with a positive count; elements of zero
 or negative count are invisible (Brun et al. 2021, section 5). What it reports are changes of the
 *frontier*, not of the counts: only those may flow on through a graph with cycles, or they would go round
-for ever.
+forever.
 
 Pairs of numbers, which the times in one loop are, are compared here without calling their order.
 

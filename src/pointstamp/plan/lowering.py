@@ -569,7 +569,7 @@ def _from_changes(operator: streams.FromChanges, changes: Stream) -> Table:
 
 
 def _consolidate(operator: streams.Consolidate, rows: Table) -> Table:
-    return Table(summed(deltas_of(rows), _named(operator, "added up")))
+    return Table(summed(deltas_of(rows), _named(operator, "consolidated")))
 
 
 def _changes(operator: streams.TableChanges, rows: Table) -> Stream:

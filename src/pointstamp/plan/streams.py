@@ -118,7 +118,7 @@ class _Same(LogicalOperator):
 
 @dataclass(frozen=True, eq=False)
 class Lowered(LogicalOperator):
-    """What was lowered by hand: nobody knows what it is made of, so a plan with it runs as it is."""
+    """An operator that was lowered by hand: its inputs are unknown, so a plan with it is not optimized."""
 
     declared: pa.Schema
 
@@ -208,7 +208,7 @@ class PerEpoch(LogicalOperator):
     variables: tuple[Variable, ...]
     body: LogicalOperator
     in_parts: bool = False
-    """Whether the body makes rows that another part of it takes back."""
+    """Whether the body makes rows that another part of it retracts."""
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -337,7 +337,7 @@ class FromChanges(LogicalOperator):
 
 @dataclass(frozen=True, eq=False)
 class Consolidate(_Same):
-    """The same table, whose changes of an epoch are added up before they are sent."""
+    """The same table, whose changes of an epoch are consolidated before they are sent."""
 
 
 @dataclass(frozen=True, eq=False)

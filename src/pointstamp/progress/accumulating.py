@@ -1,7 +1,7 @@
 """The accumulating broadcast: progress flows up a tree of roots and down again.
 
 With ``DirectBroadcast`` every batch of W workers is W messages. Here a worker sends its batch to the root of
-its host; that root adds up what its members send and sends the sum to the top; the top adds up what the
+its host; that root sums what its members send and sends the sum to the top; the top sums what the
 roots send and sends each sum down to all workers, through the roots (Murray et al. 2013, Naiad, section 3.3).
 A root is a worker like the others: the first of its host; the top is worker 0.
 
@@ -32,7 +32,7 @@ from pointstamp.progress.pointstamp import Change, Pointstamp, WorkerIndex
 from pointstamp.progress.tracker import Tracker
 
 TOP: Final = WorkerIndex(0)
-"""The worker at which everything is added up."""
+"""The worker at which all progress is summed."""
 
 Parts = tuple[tuple[WorkerIndex, int], ...]
 """Which batches a sum is made of: whose, and its number among that sender's."""
@@ -141,7 +141,7 @@ class AccumulatingBroadcast:
         return out
 
     def receive(self, batch: ProgressBatch) -> tuple[Change, ...] | None:
-        """Return the changes of a sum to apply; None for a batch on its way up."""
+        """Return the changes of a sum to apply; None for a batch that is sent up."""
         if batch.sender == self._above:
             self._heard = self._next(batch, self._heard)
             if self._is_root and self.worker != TOP:

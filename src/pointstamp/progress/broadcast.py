@@ -3,7 +3,7 @@
 A worker gathers what its operators did (``record``: one call per activation, whole), and sends everything
 that has gathered to all workers, itself included, as one ``ProgressBatch`` (``flush``). Batches of one
 sender carry gapless sequence numbers and arrive in order; a gap or a repetition means that counts would be
-wrong for ever, so it is an error and never a guess (Brun et al. 2021, section 4; the timely book,
+wrong forever, so it is an error and never a guess (Brun et al. 2021, section 4; the timely book,
 "Maintaining Capabilities").
 
 Sending everything at once leaves nothing behind that could lack its justification, which makes every flush

@@ -13,7 +13,7 @@ At the end of all inputs something may be left for later epochs: an open window,
 end is the end of time, a member is asked for the least such epoch, and a tick without rows closes it, until
 nothing is left.
 
-Flow control is here: while too many epochs or bytes are on their way, no tick is recorded, and what the
+Flow control is here: while too many epochs or bytes are in flight, no tick is recorded, and what the
 sources offer is collected for the next one.
 """
 

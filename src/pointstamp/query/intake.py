@@ -221,7 +221,7 @@ class Lanes:
         return idle is not None and self._now_seconds - self._heard_seconds[name][lane] >= idle
 
 
-# Inputs that have fallen silent: since when, and whether event time may pass without them.
+# Inputs that have become idle: since when, and whether event time may pass without them.
 #
 # Event time passes where every input has promised that it has: an input from which nothing comes holds all
 # the others back. A user may say of an input for how long it may be silent (``idle=``). After so long it
@@ -270,5 +270,5 @@ class Silence:
         return now_seconds - self._heard_seconds[name]
 
     def idle_seconds_of(self, name: str) -> float | None:
-        """For how long an input may be silent before event time passes without it; None: for ever."""
+        """The seconds after which event time advances without an idle input; None: never."""
         return self._idle_seconds.get(name)

@@ -401,7 +401,7 @@ class Member:
             self._tell(Progressed(before, dict(self.rows_in), dict(self.rows_out), late, skipped))
 
     def _look_ahead(self, epoch: int) -> None:
-        """Answer what is left beyond the inputs, once nothing of an earlier epoch is on its way.
+        """Answer what is left beyond the inputs, once nothing of an earlier epoch is in flight.
 
         An input that will send nothing more is as good as closed. So the counts at all other places are those
         that a tracker with closed inputs would have: no less than what there is.

@@ -134,7 +134,7 @@ def operators_now(
     """Each operator by its number: its frontier, what waits, how fast and how busy it is, who holds others.
 
     Busy is the share of the busiest worker: one that is always inside of an operator is what others wait for.
-    An operator ``holds`` if something is counted there at the oldest epoch on its way.
+    An operator ``holds`` if something is counted there at the oldest epoch in flight.
     """
     counted = [tracker.occurrences(Location(number)) for number in range(len(tracker.graph.ports))]
     oldest = min((time[0] for times in counted for time, count in times.items() if count > 0), default=None)
@@ -246,7 +246,7 @@ def query_samples(
         if out.epochs_complete is not None:
             yield "pointstamp_output_epoch", {"output": out.name}, out.epochs_complete
     for scope, loops in groupby(status.loops, key=lambda loop: loop.scope):
-        # One series for each loop: an epoch as a label would make new ones for ever.
+        # One series for each loop: an epoch as a label would make new ones forever.
         epochs = list(loops)
         where = {"loop": "/".join(scope)}
         yield "pointstamp_loop_epochs", where, len(epochs)

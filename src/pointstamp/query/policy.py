@@ -1,4 +1,4 @@
-"""When to save, how much may be on its way, and how often to start again."""
+"""When to save, how much may be in flight, and how often to start again."""
 
 from collections import deque
 from collections.abc import Iterable

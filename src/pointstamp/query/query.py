@@ -53,7 +53,7 @@ class Companion(Protocol):
         ...
 
     def drain(self) -> None:
-        """Wait until everything that is there now has been handed on."""
+        """Wait until everything that is there now has been passed on."""
         ...
 
     def stop(self) -> None:

@@ -1,7 +1,7 @@
 """A query as a dashboard shows it: what is known of it now, without waiting for anybody.
 
 ``moment`` asks the query's thread, and through it the workers, and says at once what the last answers were.
-One question is on its way at a time, so a worker that does not answer makes what is shown old, and nothing
+One question is pending at a time, so a worker that does not answer makes what is shown old, and nothing
 slow. Frontiers come from the counts of one worker, in a tracker of its own that hears only of changes.
 """
 
@@ -98,7 +98,7 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A question on its way: what the query's thread knows, and what a worker has counted."""
+    """A pending question: what the query's thread knows, and what a worker has counted."""
 
     driver: "Future[_Driver]"
     counts: "Future[Counts]"
@@ -195,7 +195,7 @@ class QuerySight:
             raise SightError("this page cannot control the query. Open it with control=True.")
         if what == "stop":
             threading.Thread(target=self._stop, name="pointstamp-stop", daemon=True).start()
-            return "the query stops after the epochs that are on their way"
+            return "the query stops after the epochs that are in flight"
         if what == "savepoint":
             return f"savepoint '{given}' holds everything up to epoch {self._query.savepoint(given, 60.0)}"
         raise SightError(f"a query does not accept the command '{what}'.")

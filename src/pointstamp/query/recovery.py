@@ -89,7 +89,7 @@ def begin_generation(
     """Take the journal over, and find what to resume from; every older driver is fenced from here on.
 
     ``on_taken_over`` is told the ledger as soon as this generation is in the journal. What comes after that
-    may fail; the next try then asks this ledger, and not an older one, whether somebody else took over.
+    may fail; the next try then asks this ledger, and not an older one, whether another driver took over.
 
     Members check the parts that they resume from. Where one has found a part damaged, the next generation
     begins with ``checks_parts``: the driver reads all of them, and goes back to a snapshot that is whole.

@@ -194,7 +194,7 @@ class Session:
         return BusyError(f"no worker can answer: {'; '.join(self.calls.words())}.")
 
     def _ask_others(self, busy: int) -> None:
-        """A member that was asked is inside a long call: ask another one, or say that nobody can answer."""
+        """Ask another member if one is inside a long call, or report that no worker can answer."""
         moved = [answer for asked, answer in self._counts if asked == busy]
         self._counts = [each for each in self._counts if each[0] != busy]
         for answer in moved:

@@ -1,6 +1,6 @@
 """The scribe: writes what a member has to save while the member continues working.
 
-A job makes something durable and returns the report that says so, or None if nobody waits for it. Jobs are
+A job makes something durable and returns the report that says so, or None if no caller waits for it. Jobs are
 done one after the other, in the order in which they were given. An error in a job is raised when the member
 asks for reports.
 """
@@ -85,7 +85,7 @@ class ThreadScribe:
 
     def done(self) -> list[Report]:
         """The reports since the last look; raises what a job raised."""
-        # A job's byte may come after its result was taken, and would keep the pipe readable for ever.
+        # A job's byte may come after its result was taken, and would keep the pipe readable forever.
         if self._drained < self._submitted:
             with suppress(BlockingIOError):
                 self._drained += len(self._ours.recv(4096))

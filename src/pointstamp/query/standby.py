@@ -7,7 +7,7 @@ the crew before is lost. Nothing is unpickled, and nothing is read or written be
 Invariant: every member has joined the generation before any of them sends a message of it. So the driver asks
 all to join (``TakeOver``), hears from all that they have (``Joined``), and only then lets them begin
 (``SetOut``). A driver that loses a member before that may start another crew in the same generation: of this
-one nobody has begun.
+one that no worker has begun.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ _LOOK_SECONDS: Final = 1.0
 
 
 def stand_by(mission: Mission, mesh: Mesh) -> Mission | None:
-    """Wait for the driver's orders; return the mission that it gives, or None where it needs nobody."""
+    """Wait for the driver's orders; return the mission that it gives, or None if no worker is needed."""
     usual, mesh.check_seconds = mesh.check_seconds, _LOOK_SECONDS
     early: list[Parcel] = []  # of peers that were let begin a moment before this member
     while True:
@@ -86,7 +86,7 @@ def unbound(mission: Mission) -> Mission:
 def join(mesh: Mesh, mission: Mission, check: Callable[[], None]) -> None:
     """Let all members that stand by join the generation of a mission; they wait to set out.
 
-    ``check`` raises what is known otherwise about the end of a member. Any error says that nobody has begun.
+    ``check`` raises what is known otherwise about the end of a member. On any error no worker has begun.
     """
     chain = [list(link) for link in mission.chain]
     order = TakeOver(mission.generation, chain, mission.published_through, mission.is_observed)

@@ -4,7 +4,7 @@ Each generation takes the journal over (which fences every older driver), resume
 that is whole, repeats the last publication if that is needed, and runs a session. When a member is lost, the
 crew is ended and the next generation starts after a pause, as long as there is budget; one log line says what
 was lost and from which epoch the query continued. If the flow itself fails again in the same words, on
-whatever rows, with no commit in between, it would fail for ever, and the query ends.
+whatever rows, with no commit in between, it would fail forever, and the query ends.
 """
 
 import logging
@@ -130,7 +130,7 @@ class Supervisor:
         self._was_ready.wait()
 
     def stop(self, *, finish: bool) -> None:
-        """End the query: after the epochs that are on their way, or at once without them."""
+        """End the query: after the epochs that are in flight, or at once without them."""
         self._stop = "finish" if finish and self._stop != "drop" else "drop"
         self._wake()
 

@@ -1,6 +1,6 @@
 """The numbers of a query for OpenTelemetry, under the names that Prometheus is told.
 
-``opentelemetry`` is imported when somebody asks for it. Its instruments ask back when their reader collects;
+``opentelemetry`` is imported on demand. Its instruments ask back when their reader collects;
 all of one collection are answered from one look at the query, so that they fit together.
 """
 
@@ -46,7 +46,7 @@ class Telemetry:
             make(name, [self._told(name)], description=words)
 
     def close(self) -> None:
-        """Tell nothing any more; closing again does nothing."""
+        """Stop emitting metrics; closing again does nothing."""
         self._is_open = False
 
     def __enter__(self) -> "Telemetry":

@@ -26,7 +26,7 @@ LENGTHS_SECONDS: Final = tuple(round(0.001 * 1.25**n, 6) for n in range(72))
 
 @dataclass(slots=True)
 class TickSpan:
-    """A tick on its way: when it was recorded, complete at all outputs, saved by all workers, published."""
+    """A tick in flight: when it was recorded, complete at all outputs, saved by all workers, published."""
 
     number: int
     first: int

@@ -280,7 +280,7 @@ class TimeRows:
             self.folded()
 
     def take_waiting(self) -> pa.RecordBatch | None:
-        """The rows that are not in the groups yet; they are handed over."""
+        """Return the rows that are not in the groups yet, and release them."""
         waiting, self._waiting, self._waiting_rows = self._waiting, [], 0
         if not waiting:
             return None

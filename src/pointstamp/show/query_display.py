@@ -90,7 +90,7 @@ def panel(moment: ShownMoment) -> RenderableType:
 
 
 def _progress(status: RunStatus | None) -> list[tuple[str, str]]:
-    """The loops, the frontier and what holds it back, where something is on its way."""
+    """The loops, the frontier and what holds it back, where something is in flight."""
     if status is None:
         return []
     said = [

@@ -10,7 +10,7 @@
 | ``show`` | ``outputs``: what is published; ``operators``, ``commits``, ``inputs``: what a checkpoint says |
 
 A stream of a table reads its changes; an epoch is taken completely or not at all. A read sees one moment:
-the epoch that is the last when Spark plans it. The rows of a table are added up by one task.
+the epoch that is the last when Spark plans it. The rows of a table are consolidated by one task.
 """
 
 from collections.abc import Iterator, Mapping

@@ -2,9 +2,9 @@
 
 An interrupt of the keyboard comes to the main thread, wherever it is. In the middle of a call to Java it
 breaks more than that call: py4j then closes every connection to the same gateway, those of other threads and
-those that are made meanwhile, and the job continues with nobody to wait for it. So no call is made where an
-interrupt can come. The thread of the errand speaks to Spark; the caller waits for its result at a lock, where
-an interrupt breaks nothing.
+those that are made meanwhile, and the job continues although no caller waits for it. So no call is made where
+an interrupt can come. The thread of the errand speaks to Spark; the caller waits for its result at a lock,
+where an interrupt breaks nothing.
 
 Invariant: when an exception ends the wait or the work, the jobs of the errand are cancelled. They are
 cancelled again and again until its thread has ended, because a job that is about to be submitted is not found

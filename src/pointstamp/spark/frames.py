@@ -38,7 +38,7 @@ from pointstamp.storage.port import Storage
 
 
 class FrameResults(dict[str, DataFrame]):
-    """The outputs of a run by name, each a DataFrame with the epoch of each row; tables as they add up."""
+    """The outputs of a run by name, as DataFrames with the epoch of each row; tables as accumulated rows."""
 
     def __init__(self, frames: Mapping[str, DataFrame], schemas: Mapping[str, pa.Schema]) -> None:
         super().__init__(frames)
@@ -55,12 +55,12 @@ class FrameResults(dict[str, DataFrame]):
 
 
 def rows_that_are_there(changes: DataFrame) -> DataFrame:
-    """The rows that changes add up to, each as often as it is there."""
+    """The accumulated rows of changes, with their copies."""
     names = ["`" + name.replace("`", "``") + "`" for name in changes.columns if name != DIFF]
     total = changes.groupBy(*names).agg(sql.sum(DIFF).alias(DIFF)).where(sql.col(DIFF) != 0)
     # A weight below zero is an error here, too: the array would have a negative length.
     once = sql.when(sql.col(DIFF) > 0, sql.sequence(sql.lit(1), sql.col(DIFF))).otherwise(
-        sql.raise_error(sql.lit("the changes add up to less than nothing of a row; some of them are missing"))
+        sql.raise_error(sql.lit("the changes give a row a negative multiplicity; some of them are missing"))
     )
     return total.select(*names, sql.explode(once).alias(DIFF)).select(*names)
 
@@ -131,7 +131,7 @@ def _is_whole(storage: Storage, base: Base) -> bool:
 
 
 def use_this_python(spark: SparkSession) -> None:
-    """Let the tasks of a local session run in the environment that has pointstamp, unless told otherwise."""
+    """Run the tasks of a local session in the environment that has pointstamp, unless it is configured."""
     if not is_connect(spark) and is_local(spark) and "PYSPARK_PYTHON" not in os.environ:
         context: Any = spark.sparkContext
         if context.getConf().get("spark.pyspark.python", None) is None:

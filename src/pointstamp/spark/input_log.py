@@ -6,8 +6,8 @@ failure finds its marker and changes nothing. The workers read the log as they r
 tick takes all batches that are there. DataFrames that do not stream are one batch, written at the start; when
 the run is started again, such a DataFrame must have the rows that are in the log.
 
-Batches that will never be read again are removed. When Structured Streaming fails, or somebody else stops its
-query, the input cannot continue: the query is told, and what was written before is still read.
+Batches that will never be read again are removed. When Structured Streaming fails, or another program stops
+its query, the input cannot continue: the query is told, and what was written before is still read.
 """
 
 import logging
@@ -143,7 +143,7 @@ class StreamLog:
         except Exception as error:  # as above
             self._fail(cause_in_words(str(error)))
         if self._end is None:
-            self._fail("somebody else has stopped its query.")
+            self._fail("another program has stopped its query.")
 
     def _fail(self, words: str) -> None:
         if self._is_stopped or self._failure is not None:
@@ -158,7 +158,7 @@ class StreamLog:
 def static_log(name: str, frame: DataFrame, checkpoint: str) -> FolderSource:
     """A DataFrame that does not stream, written once, as a source that has come to its end.
 
-    If it was written before: FlowError if it has other rows by now, because nobody would read them.
+    If it was written before: FlowError if it has other rows by now, because they would not be read.
     """
     folder = f"{checkpoint}/log/{folder_name(name)}"
     _make_folder(folder, "static", name)

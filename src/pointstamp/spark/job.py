@@ -252,7 +252,7 @@ class _Attempt:
             crew.end()
 
     def in_driver(self, work: BoundedWork) -> list[Staged]:
-        """Run the flow in this process, on rows that Spark hands over; return the files."""
+        """Run the flow in this process, on rows from Spark; return the files."""
         parts = [
             batch
             for spec in self.specs

@@ -168,7 +168,7 @@ class SpareKeeper:
 
 
 def _drop(tasks: StartedTasks) -> None:
-    """End tasks without waiting for it: somebody waits for others."""
+    """End tasks without waiting for them: a caller waits for others."""
     dismiss(tasks.mesh, tasks.workers)
     tasks.mesh.close(linger_ms=_LEAVE_MS)
     tasks.opened.close()

@@ -152,7 +152,7 @@ class CrewJob:
             sleep(_JOB_LOOK_SECONDS)
 
     def check(self) -> None:
-        """CrewError, with its cause, if the job has ended: some failures would come again for ever."""
+        """CrewError, with its cause, if the job has ended: some failures would come again forever."""
         if self._errand.has_ended():
             cause = self._failure()
             raise CrewError(str(cause)) from cause

@@ -1,4 +1,4 @@
-"""What a query may speak of: tables and views by name, parameters, and rows that the text itself has."""
+"""What a query may refer to: tables and views by name, parameters, and rows that the text itself has."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -27,7 +27,7 @@ class Begun:
 
     @property
     def is_correlated(self) -> bool:
-        """Whether it speaks of the query around it."""
+        """Whether it refers to the query around it."""
         return bool(self.keys or self.pairs)
 
 
@@ -39,7 +39,7 @@ class QueryCompiler(Protocol):
         ...
 
     def common_tables(self, node: exp.Expr, catalog: "Catalog") -> "Catalog":
-        """What a query may speak of that begins with WITH."""
+        """What a query may refer to that begins with WITH."""
         ...
 
     def begin(self, node: exp.Select, catalog: "Catalog", outer: Scope | None) -> Begun:
@@ -89,7 +89,7 @@ class Catalog:
         return replace(made, relations={**made.relations, name.lower(): relation})
 
     def in_loop(self, tables: Mapping[str, Table], *variables: str) -> "Catalog":
-        """What the body of a loop may speak of: these tables, of which some are the variables."""
+        """What the body of a loop may refer to: these tables, of which some are the variables."""
         names = frozenset(each.lower() for each in variables)
         relations = {
             name: each.with_table(tables[name])

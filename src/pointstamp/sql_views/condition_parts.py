@@ -108,7 +108,7 @@ def _combined(
 
 @dataclass(frozen=True, slots=True)
 class SplitCondition:
-    """A condition on pairs of rows: keys that must be equal, what speaks of one side alone, and the rest.
+    """A condition on pairs of rows: keys that must be equal, what refers to one side alone, and the rest.
 
     All four together are the condition: whoever takes one of them must apply the others, too.
     """

@@ -1,6 +1,6 @@
 """Expressions of SQL as expressions of tables.
 
-A ``Translator`` knows the names that are in scope, and what was worked out before: for subqueries, aggregates
+A ``Translator`` knows the names that are in scope, and what was computed before: for subqueries, aggregates
 and window functions there are columns by then (``answers``, by node), and where rows are groups, an
 expression that rows were grouped by is a column (``keys``, by what it means).
 """

@@ -63,7 +63,7 @@ class FromClause:
         return whole
 
     def apply_times(self, pool: JoinPool) -> None:
-        """Apply what speaks of the event time of one relation, so that a join of it forgets rows, too."""
+        """Apply what refers to the event time of one relation, so that a join of it forgets rows, too."""
         for each in list(self.timed):
             columns = list(each.value.find_all(exp.Column))
             for number, waiting in enumerate(pool.waiting):
@@ -76,7 +76,7 @@ class FromClause:
                     break
 
     def _source(self, node: exp.Expr, *, is_seen: bool = True) -> Relation:
-        """A relation; WHERE can only speak of it if it is seen there."""
+        """A relation; WHERE can only refer to it if it is seen there."""
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table | exp.Subquery):
             return self._in_parentheses(node, node.this)
         if is_seen and isinstance(node, exp.Subquery) and isinstance(node.this, exp.Select):
@@ -84,7 +84,7 @@ class FromClause:
         return source(node, self.catalog)
 
     def _in_parentheses(self, node: exp.Subquery, first: exp.Expr) -> Relation:
-        """Joins in parentheses: what they join is spoken of by its own names."""
+        """Joins in parentheses: what they join is referred to by its own names."""
         if node.args.get("alias") is not None:
             raise refused(
                 node, "joins in parentheses cannot have an alias", "Write (select * from ...) as x."
@@ -168,7 +168,7 @@ class FromClause:
         return merged_names(Relation(made.table, left.names), right, using, how) if using else made
 
     def _filtered(self, left: Relation, right: Relation) -> Relation:
-        """The left side with the parts of WHERE that speak of it alone."""
+        """The left side with the parts of WHERE that refer to it alone."""
         own = []
         for part in self.where:
             columns = list(part.find_all(exp.Column))

@@ -1,7 +1,7 @@
 """What stands side by side in FROM: relations wait in a pool until conditions say how they are joined.
 
 Inner joins, joins by comma and conditions of WHERE are one thing: relations, and conditions that must all
-hold. Each relation is filtered by what speaks of it alone. One that was filtered and has keys with only one
+hold. Each relation is filtered by what refers to it alone. One that was filtered and has keys with only one
 other is joined to that one first, so that the filter holds there, too, and resumes from there: a region makes
 a few nations of all, and these a few suppliers. Then all are joined in the order of the text, but those that
 have a key with what is joined first. All pairs of two relations are made where the text says CROSS JOIN, or
@@ -75,7 +75,7 @@ class JoinPool:
         self.waiting[position] = replace(found, relation=narrowed(found.relation), is_filtered=True)
 
     def merge(self) -> Relation:
-        """All of them as one relation, with every condition applied that speaks of their columns."""
+        """All of them as one relation, with every condition applied that refers to their columns."""
         places = [name for each in self.waiting for name in _places(each.relation)]
         waiting = [self._filtered(each) for each in self.waiting]
         while len(waiting) > 2 and (found := self._leaf(waiting)) is not None:
@@ -136,7 +136,7 @@ class JoinPool:
         return replace(made, relation=result, is_filtered=made.is_filtered or other.is_filtered)
 
     def _take(self, columns: Iterable[str]) -> list[Expression]:
-        """The conditions that speak of these columns alone, which are applied now."""
+        """The conditions that refer to these columns alone, which are applied now."""
         known = set(columns)
         taken = [each for each in self.conditions if set(columns_of(each)) <= known]
         self.conditions = [each for each in self.conditions if not set(columns_of(each)) <= known]

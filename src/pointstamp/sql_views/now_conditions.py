@@ -9,7 +9,7 @@ worker and after every failure.
 ``x > now()`` keeps rows until the bound has reached their time: they leave in the next epoch that has event
 times, and everything behind forgets them. ``x <= now()`` lets rows through once the bound has reached them.
 Of groups, in HAVING, the second is what is final: each comes once, in the epoch in which its time is over,
-and the rows that it is made of are let go.
+and the rows that it is made of are freed.
 """
 
 from dataclasses import dataclass
@@ -55,12 +55,12 @@ class TimeCondition:
             return self._final(table, value)
 
     def final(self, table: Table, value: Expression) -> Table:
-        """Groups whose time is over, each once; the rows that they are made of must have been let go."""
+        """Groups whose time is over, each once; the rows that they are made of must have been freed."""
         with placed(self.node):
             return self._final(table, value)
 
     def check_promised(self, table: Table) -> None:
-        """Refuse a table of which nobody knows how late rows may be."""
+        """Reject a table without a watermark."""
         if not has_clock(deltas_of(physical_of(table))):
             raise refused(
                 self.node,
@@ -98,7 +98,7 @@ def refused_now(node: exp.Expr) -> SqlError:
 
 
 def time_condition(node: exp.Expr) -> TimeCondition | None:
-    """A condition that compares a time with ``now()``; None if it does not speak of it."""
+    """A condition that compares a time with ``now()``; None if it does not refer to it."""
     inner = node.unnest() if isinstance(node, exp.Paren) else node
     if not any(is_now(each) for each in inner.walk()):
         return None

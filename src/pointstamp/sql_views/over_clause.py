@@ -324,7 +324,7 @@ def _refused(node: exp.Window, spec: exp.WindowSpec, order: pa.DataType | None, 
     if order is None:
         return refused(
             node,
-            f"{words} goes by a distance, and needs one value in ORDER BY",
+            f"{words} is a distance, so it needs one value in ORDER BY",
             "Write it, or a frame of ROWS.",
         )
     return refused(

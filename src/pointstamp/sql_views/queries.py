@@ -56,7 +56,7 @@ class Compiler:
         )
 
     def common_tables(self, node: exp.Expr, catalog: Catalog) -> Catalog:
-        """What a query may speak of that begins with WITH."""
+        """What a query may refer to that begins with WITH."""
         return with_common_tables(node, catalog)
 
     def begin(self, node: exp.Select, catalog: Catalog, outer: Scope | None) -> Begun:
@@ -82,7 +82,7 @@ class Compiler:
 
 
 def with_common_tables(node: exp.Expr, catalog: Catalog) -> Catalog:
-    """What a query may speak of that begins with WITH."""
+    """What a query may refer to that begins with WITH."""
     with_ = node.args.get("with_")
     if with_ is None:
         return catalog
@@ -122,7 +122,7 @@ def called(node: exp.Expr, made: Relation, names: list[str]) -> Relation:
 
 
 def named(node: exp.Expr, made: Relation) -> Table:
-    """The table of a relation whose columns are spoken of by name; SqlError if two have the same."""
+    """The table of a relation whose columns are referred to by name; SqlError if two have the same."""
     check_typed(node, made)
     names = [each.lower() for each in made.columns]
     for name in names:

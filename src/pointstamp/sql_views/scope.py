@@ -23,7 +23,7 @@ AT: Final = "at"
 """What marks a node that means a column of the table, whatever it is called, as ``*`` does."""
 
 ONE_ROW: Final = "one row"
-"""How the row is called over which a select without FROM is made; its column is not spoken of."""
+"""How the row is called over which a select without FROM is made; its column is not referred to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +125,11 @@ def _shown(name: ScopeName) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A table and the names by which a query speaks of its columns."""
+    """A table and the names by which a query refers to its columns."""
 
     table: Table
     names: tuple[ScopeName, ...]
-    """Of all columns that there are, also of those that nobody speaks of and that the table has no more."""
+    """All columns, also those that no expression uses and that the table no longer has."""
     is_single: bool = False
     """Whether it never has more than one row."""
 
@@ -207,7 +207,7 @@ def replaced(expression: Expression, columns: Mapping[str, str]) -> Expression:
             return expression
 
 
-# Names that a select gives to its columns, where other parts of it speak of them.
+# Names that a select gives to its columns, where other parts of it refer to them.
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,7 +208,7 @@ class _Select:
             with placed(each):
                 wanted[at] = translator(each)
             is_null = _is_null(wanted[at])
-            if is_null:  # a column needs some type; whoever speaks of this one means the literal null
+            if is_null:  # a column needs some type; whoever refers to this one means the literal null
                 wanted[at] = lit(None).cast("boolean")
             names.append(ScopeName(None, name, at, is_null=is_null))
         table = self.relation.table
@@ -362,7 +362,7 @@ def _is_generator(node: exp.Expr) -> bool:
 #
 # As in Spark the window is then called ``window`` (or ``session_window``), with the fields ``start`` and
 # ``end``: here these two are columns. A window is corrected however late a row is, unless HAVING says that it
-# is wanted when it is over (``while_open``: then what is kept of it is let go).
+# is wanted when it is over (``while_open``: then what is kept of it is freed).
 
 _WINDOWS: Final = ("window", "session_window")
 

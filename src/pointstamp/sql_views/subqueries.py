@@ -7,7 +7,7 @@ IN knows three values. ``x in (...)`` is true if there is an equal value; else n
 values, or if one of these is null; else false. So NOT IN looks at how many values there are, and how many
 are null, besides.
 
-A subquery that speaks of the query around it is joined by the equalities that it has with it (its
+A subquery that refers to the query around it is joined by the equalities that it has with it (its
 correlation). A single value that is an aggregate is then one for each key, and where no row has the key it
 is the aggregate of no rows.
 """
@@ -350,7 +350,7 @@ def _is_one_row(query: exp.Select) -> bool:
 
 
 def check_plain(query: exp.Select, words: str, *, allows_aggregates: bool = False) -> None:
-    """Refuse what a subquery that speaks of the query around it cannot have."""
+    """Refuse what a subquery that refers to the query around it cannot have."""
     for part in ("group", "having", "limit", "offset", "qualify"):
         if query.args.get(part):
             raise refused(
@@ -369,8 +369,8 @@ def check_plain(query: exp.Select, words: str, *, allows_aggregates: bool = Fals
 # A subquery that is no aggregate and stands for one value: how many rows it has is looked at as it runs.
 #
 # One with more than one row is an error then, as in Spark; one without a row is null. What is looked at is
-# the change of a whole epoch, added up, so that what one row replaces and another in the same epoch are not
-# two.
+# the change of a whole epoch, consolidated, so that what one row replaces and another in the same epoch are
+# not two.
 
 
 def checked(table: Table, count: str, place: str) -> Table:
@@ -436,7 +436,7 @@ def by_equalities(relation: Relation, begun: Begun) -> Begun:
     return replace(begun, relation=pairs, keys=equal, pairs=[])
 
 
-# Where subqueries stand in an expression, and which of them surely speak of their own tables alone.
+# Where subqueries stand in an expression, and which of them surely refer to their own tables alone.
 
 
 def subqueries_in(node: exp.Expr) -> Iterator[exp.Expr]:
@@ -466,7 +466,7 @@ def _is_subquery(node: exp.Expr) -> bool:
 
 
 def is_plain_in(node: exp.Expr, catalog: Catalog) -> bool:
-    """Whether a condition is IN of a query that surely speaks of its own tables alone."""
+    """Whether a condition is IN of a query that surely refers to its own tables alone."""
     query = node.args["query"].unnest() if isinstance(node, exp.In) and node.args.get("query") else None
     if not isinstance(query, exp.Select) or query.args.get("with_") or query.find(exp.Lateral):
         return False

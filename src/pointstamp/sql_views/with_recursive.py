@@ -7,7 +7,7 @@ never end, and the rounds are limited.
 
 A step must not make less of more rows. So the table may not stand in NOT EXISTS, NOT IN, behind EXCEPT, on
 the far side of an outer join or in a subquery. Aggregates other than min and max are refused; with these the
-value of a round is worked out of the round before it alone, as shortest paths need it.
+value of a round is computed only from the round before it, as shortest paths need it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ from pointstamp.sql_views.scope import Relation, check_typed
 
 
 def is_recursive(common: exp.CTE) -> bool:
-    """Whether a common table speaks of itself."""
+    """Whether a common table refers to itself."""
     return bool(uses(common.this, common.alias))
 
 
@@ -87,7 +87,7 @@ def recursive(common: exp.CTE, names: list[str], catalog: Catalog) -> Table:
 
 
 def with_own_tables(union: exp.Union, name: str, catalog: Catalog) -> Catalog:
-    """What WITH inside of a recursion declares; it cannot speak of the recursion, which is made of it."""
+    """What WITH inside of a recursion declares; it cannot refer to the recursion, which is made of it."""
     with_ = union.args.get("with_")
     if with_ is None:
         return catalog
@@ -137,7 +137,7 @@ def nullable(table: Table) -> Table:
 
 
 def uses(node: exp.Expr, name: str) -> list[exp.Table]:
-    """Return where a query speaks of a table."""
+    """Return where a query refers to a table."""
     return [each for each in node.find_all(exp.Table) if each.name.lower() == name.lower()]
 
 

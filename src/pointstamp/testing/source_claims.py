@@ -183,7 +183,7 @@ class _Driver:
             before = msgspec.msgpack.encode(self.position)
             self.position = self.source.after(self.position, unit)
             again = self.source.after(msgspec.msgpack.decode(before), unit)
-            same(again, self.position, "the position after a unit, worked out a second time")
+            same(again, self.position, "the position after a unit, computed a second time")
             self.taken.append(unit)
 
     def restart(self) -> None:

@@ -1,7 +1,7 @@
 """The abstract state that a trace describes: the exchange protocol and the combined tracker, rebuilt.
 
 The variables have the names of Brun et al. (2021): ``caps[w]`` what worker w owns, ``data[w]`` what messages
-on their way to w carry, ``temp[w]`` what w has not told yet, ``glob[q]`` what q takes to exist, and rec,
+in flight to w carry, ``temp[w]`` what w has not told yet, ``glob[q]`` what q takes to exist, and rec,
 derived, what truly exists. ``shown[q]`` are the frontiers that q's operators may read. Counts are
 dictionaries without zeros, over pointstamps by number.
 
@@ -198,7 +198,7 @@ class AbstractState:
     def _add_rec(self, point: Point, count: int) -> None:
         add(self._rec_at[self.walker.points[point][0]], point, count)
 
-    # Going on for ever.
+    # Going on forever.
 
     def renumbered(self, walker: Walker) -> "AbstractState":
         """The same state with the numbers of a fresh walker, which knows nothing that has passed."""

@@ -48,7 +48,7 @@ PROPERTIES: Final = {
     "DdataAbove": "a message is sent strictly above something owned before the activation",
     "ArrivesLater": "a message arrives where and when its source could result in it",
     "RecordCount": (
-        "what truly exists is what a worker counts, what is on its way to it, and what is not told yet"
+        "what truly exists is what a worker counts, what is in flight to it, and what is not told yet"
     ),
     "TempJustified": "what a worker has yet to tell is justified by what it owns",
     "SendUpdEnabled": "a batch of progress is a part of what its worker has yet to tell",

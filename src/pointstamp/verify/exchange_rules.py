@@ -39,7 +39,7 @@ class ExchangeRules(Rules):
         w, point = event.worker, self.walker.point(event.location, event.time)
         if self.state.data[w].get(point, 0) < 1:
             broken(
-                "RecvCapEnabled", f"worker {w} pulled {self.describe(point)}, but none was on its way to it"
+                "RecvCapEnabled", f"worker {w} pulled {self.describe(point)}, but none was in flight to it"
             )
         self.state.recv_cap(w, point)
 
@@ -224,7 +224,7 @@ class ExchangeRules(Rules):
             known = _total(state.glob[q], state.unheard(q), *state.temp)
             if known != rec:
                 wrong = _total(known, {point: -count for point, count in rec.items()})
-                broken("RecordCount", f"worker {q} will miscount for ever by {self.show(wrong)}")
+                broken("RecordCount", f"worker {q} will miscount forever by {self.show(wrong)}")
 
 
 def is_justified(walker: Walker, owned: Counts, untold: Counts) -> bool:

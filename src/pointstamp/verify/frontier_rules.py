@@ -145,7 +145,7 @@ class FrontierRules(Rules):
             for location, frontier in enumerate(self.shown(q)):
                 if frontier:
                     broken(
-                        "Completes", f"worker {q}: {self.at(location)} stays {times_text(frontier)} for ever"
+                        "Completes", f"worker {q}: {self.at(location)} stays {times_text(frontier)} forever"
                     )
 
 

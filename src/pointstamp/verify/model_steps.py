@@ -35,7 +35,7 @@ class WorkerView(NamedTuple):
 
     owns: tuple[CountAt, ...]
     arriving: tuple[CountAt, ...]
-    """Messages that are on their way to it."""
+    """Messages in flight to it."""
     told: tuple[CountAt, ...]
     """What it takes to exist."""
     shown: Frontiers

@@ -2,7 +2,7 @@
 
 A plan holds both: what was written (that a node is a door, how many epochs a delay has, what an operator or a
 variable declares of its times, by the names of its ports), and the summaries that were made of it, which
-progress tracking and routes go by. Only the first is read here, and the ways of times are derived from it
+progress tracking and routes use. Only the first is read here, and the ways of times are derived from it
 again, by what the papers say of doors: enter appends a round, leave drops it, feedback adds one to it (Abadi
 & Isard 2015, section 3; Brun et al. 2021, section 5). So a summary that was made wrongly is found.
 

@@ -72,7 +72,7 @@ Stamp: TypeAlias = tuple[Any, ...]
 """A time: the root time, by default the epoch, then one round for each loop around the port."""
 
 Move: TypeAlias = Callable[[Stamp], Stamp | None]
-"""What becomes of a time on its way over an edge; None where nothing takes that way."""
+"""The time after an edge; None if no time takes the edge."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,7 +216,7 @@ def describe_event(shape: Shape, event: Event) -> str:
         case ProgressSummed():
             parts = [f"batch {number} of worker {sender}" for sender, number in event.batches]
             parts += [f"sum {number} of worker {sender}" for sender, number in event.sums]
-            return f"{who} added up, as sum {event.sequence}: {', '.join(parts)}"
+            return f"{who} consolidated, as sum {event.sequence}: {', '.join(parts)}"
         case SumReceived():
             return f"{who} heard sum {event.sequence}"
         case FrontiersMoved():

@@ -205,7 +205,7 @@ class _Child:
 #
 # The rules and the order of events are those of a query that is judged while it runs
 # (``pointstamp.verify.online``); there are no snapshots and no commits. Here the judge sits in the driver's
-# own loop: results are handed over only after they were judged, and a wrong step raises an error where the
+# own loop: results are delivered only after they were judged, and a wrong step raises an error where the
 # run is stepped. If a flow has times of its own, the judge knows the user's order, which could not be sent to
 # another process.
 #
@@ -273,5 +273,5 @@ class BoundedJudge:
             file.write(Path(self._folder.name, "trace").read_bytes())
         return (
             f"flow '{self._plan.name}' has broken a rule that every run must keep, and was ended: {words}. "
-            f"Everything handed over before was verified. The events are in {file.name}; please report them."
+            f"Everything delivered before was verified. The events are in {file.name}; please report them."
         )

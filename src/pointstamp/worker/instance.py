@@ -247,7 +247,7 @@ def through(chain: Sequence[Instance], time: Time, batch: pa.RecordBatch) -> lis
     """Return the output of a chain of operators (``pointstamp.flow.plan``) for a batch, at the batch's time.
 
     Each of them is an instance as any other, with its own rows, calls and errors, but none is ever woken: the
-    operator that ends the chain is, and hands on what has come for it.
+    operator at the end of the chain is, and passes its input on.
     """
     batches = [batch]
     for instance in chain:
@@ -265,7 +265,7 @@ def through(chain: Sequence[Instance], time: Time, batch: pa.RecordBatch) -> lis
 
 # The inbox of an operator: waiting batches by input and time.
 #
-# Batches of one input and one time are handed over together, in the order in which they came: small batches
+# Batches of one input and one time are delivered together, in the order in which they came: small batches
 # would otherwise split further with every exchange in a loop. Between different times there is no order to
 # keep; the one whose first batch has waited longest comes first.
 
@@ -274,7 +274,7 @@ COALESCE_ROWS_MAX: Final = 65_536
 
 
 Waiting: TypeAlias = tuple[int, Time, pa.RecordBatch, int]
-"""What is handed over at once: an input, a time, the rows, and how many messages brought them."""
+"""What is delivered at once: an input, a time, the rows, and how many messages brought them."""
 
 
 class Inbox:

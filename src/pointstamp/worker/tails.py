@@ -123,7 +123,7 @@ def silent_ports(
 class OwnTails:
     """The local counts of one worker inside the tails of its outputs.
 
-    Outputs are handed over by whoever asks for ``frontier``, and not by a notification.
+    Outputs are delivered by the caller of ``frontier``, and not by a notification.
     """
 
     def __init__(

@@ -36,7 +36,7 @@ class OneHost(Accumulating):
 
 
 class StartedAgain(Accumulating):
-    """With one restart after the last operation: nothing of before is on its way, and all views are exact.
+    """With one restart after the last operation: nothing of before is in flight, and all views are exact.
 
     Fewer than no operations are left then, so that a state says whether it has been.
     """

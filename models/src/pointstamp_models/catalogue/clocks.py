@@ -4,7 +4,7 @@ The published counts are of plain states with two workers, an operation consumin
 step is counted once for each label, and an operation whose change is zero is not a step. The V order (a < b,
 a < c) is there because a chain hides mistakes about incomparable points.
 
-On a finite order the protocol ends by itself, so no run here continues for ever: liveness can fail only by
+On a finite order the protocol ends by itself, so no run here continues forever: liveness can fail only by
 stopping early, and cannot tell fairness of send_upd(w) from fairness of send_upd(w, P containing p). The
 exchange protocol has an instance that can.
 """

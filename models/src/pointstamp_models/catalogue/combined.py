@@ -33,14 +33,14 @@ def on_loop(ops: int, workers: int = 2, times: tuple[int, ...] = (0, 1)) -> Comb
 
 
 class QuietWhileOperating(WholeBatchExchange):
-    """Operations for ever, on finitely many states: one at a time, and of few capabilities.
+    """Operations forever, on finitely many states: one at a time, and of few capabilities.
 
     An operation may start if all workers have received the one before and at most two capabilities exist.
-    That restricts operations only; nothing that fairness speaks of.
+    That restricts operations only; nothing that fairness refers to.
     """
 
     def operations_left(self, state: ExchangeState) -> int | None:
-        """As many as before, but only when nothing is on its way."""
+        """As many as before, but only when nothing is in flight."""
         unheard = any(state.temp) or any(queue for row in state.msg for queue in row)
         existing = sum(number for _, number in self.rec(state))
         return None if unheard or existing > 2 else state.ops
@@ -101,7 +101,7 @@ ENTRY: Final = Entry(
     title="Combined tracker (Brun et al. 2021, section 6)",
     instances=(
         Instance("line, x0 on both workers, 1 operation", on_line, 3_787, 8_614, liveness=True),
-        Instance("loop, time 0, operations for ever", for_ever, liveness=True),
+        Instance("loop, time 0, operations forever", for_ever, liveness=True),
         Instance("loop, x0 on worker 0 of 2, 1 operation", partial(on_loop, 1), liveness=True),
         Instance("loop, x0 on the only worker, 2 operations", partial(on_loop, 2, workers=1)),
         Instance("loop, x0 on worker 0 of 2, time 0, 2 operations", partial(on_loop, 2, times=(0,))),

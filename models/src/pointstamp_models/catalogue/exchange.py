@@ -24,7 +24,7 @@ NOBODY: Final = (EMPTY, EMPTY)
 
 
 class Recovering(Exchange):
-    """The protocol started again by a recovery, while a message to worker 1 is on its way.
+    """The protocol started again by a recovery, while a message to worker 1 is in flight.
 
     Its views begin with b counted once, so that two operations cannot make a view negative; what must be
     reachable instead is that the message from before arrives, is consumed, and all workers learn it.
@@ -48,10 +48,10 @@ class OneOperation(Exchange):
 
 
 class Recurrent(Exchange):
-    """The protocol with operations for ever, on finitely many states: only the backlog is bounded.
+    """The protocol with operations forever, on finitely many states: only the backlog is bounded.
 
-    An operation may start if no broadcast is on its way, at most one change is kept unsent, and at most two
-    capabilities exist. That restricts operations only; nothing that fairness speaks of.
+    An operation may start if no broadcast is in flight, at most one change is kept unsent, and at most two
+    capabilities exist. That restricts operations only; nothing that fairness refers to.
     """
 
     def __init__(self, order: PointOrder, caps: tuple[ZM, ...]) -> None:
@@ -140,7 +140,7 @@ class MintsByView(Exchange):
 
 
 class TrustedToSendSomething(Recurrent):
-    """F2.1: each worker in the end sends something, but it may choose what, for ever."""
+    """F2.1: each worker in the end sends something, but it may choose what, forever."""
 
     def send_fairness(self) -> Mapping[str, Callable[[ExchangeState, Label], bool]]:
         """One class for each worker, whatever it sends."""
@@ -169,7 +169,7 @@ ENTRY: Final[Entry] = Entry(
             partial(Recovering, chain("ab"), A_ON_0, ops=2, data=(EMPTY, B)),
             29_554,
         ),
-        Instance("chain a<b, operations for ever", partial(Recurrent, chain("ab"), A_ON_0), liveness=True),
+        Instance("chain a<b, operations forever", partial(Recurrent, chain("ab"), A_ON_0), liveness=True),
         Instance(
             "V order, 1 operation",
             partial(OneOperation, vee(), (plus(A, B), C), ops=1),
@@ -253,7 +253,7 @@ ENTRY: Final[Entry] = Entry(
             partial(safe_along_every_path, partial(Exchange, chain("ab"), A_ON_0, ops=2)),
         ),
         Check(
-            "Safe, operations for ever",
+            "Safe, operations forever",
             partial(safe_along_every_path, partial(Recurrent, chain("ab"), A_ON_0)),
         ),
     ),

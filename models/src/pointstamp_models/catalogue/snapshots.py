@@ -98,7 +98,7 @@ class ChannelsKept(EpochSnapshots):
     """M7.5: messages in flight survive the recovery."""
 
     def restored_inboxes(self, c: Configuration, epoch: Epoch) -> tuple[Inbox, ...]:
-        """Everything that was under way stays under way."""
+        """Everything that was in flight stays in flight."""
         restored = super().restored_inboxes(c, epoch)
         return tuple(old + new for old, new in zip(c.inboxes, restored, strict=True))
 

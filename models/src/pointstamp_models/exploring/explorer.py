@@ -42,7 +42,7 @@ class TraceStep:
 class Violation:
     """The property that broke and a shortest trace that breaks it; the first step is the initial state.
 
-    A trace that breaks a liveness property is a lasso: from step ``loops_to`` on it repeats for ever, the
+    A trace that breaks a liveness property is a lasso: from step ``loops_to`` on it repeats forever, the
     state of its last step being that of step ``loops_to``. If that is the last step, nothing more happens.
     """
 
@@ -57,7 +57,7 @@ class Violation:
     def headline(self) -> str:
         """Which property is broken, and how soon."""
         if self.loops_to is not None:
-            return f"{self.property} is broken by a fair run that continues for ever"
+            return f"{self.property} is broken by a fair run that continues forever"
         match self.steps():
             case 0:
                 return f"{self.property} is broken in an initial state"
@@ -74,7 +74,7 @@ class Violation:
         if self.loops_to == self.steps():
             lines.append("      and nothing more happens")
         elif self.loops_to is not None:
-            lines.append(f"      and on from {self.loops_to} again, for ever")
+            lines.append(f"      and on from {self.loops_to} again, forever")
         return "\n".join(lines)
 
     def __str__(self) -> str:

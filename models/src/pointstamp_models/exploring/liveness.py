@@ -1,12 +1,12 @@
 """Liveness by fair cycles: what must eventually happen happens in every fair run of an explored graph.
 
 ``trigger ~> goal`` fails exactly if some run reaches a state where trigger holds and goal does not, and
-from there on stays for ever among states where goal does not hold, without breaking a promise of weak
+from there on stays forever among states where goal does not hold, without breaking a promise of weak
 fairness. On a finite graph such a run ends up circling in one strongly connected component, so it is
 enough to look at the components of the part of the graph where goal does not hold. Stuttering is allowed,
-so a single state without a loop is a component too: a run may stay there for ever, if fairness lets it.
+so a single state without a loop is a component too: a run may stay there forever, if fairness lets it.
 
-Weak fairness of a class of steps: not for ever enabled and never taken. A component lets a fair run stay
+Weak fairness of a class of steps: not forever enabled and never taken. A component lets a fair run stay
 in it if for every class it contains a step of the class, or a state in which no step of the class is
 enabled (enabled by the whole graph: a step that leaves the component counts). Because a run may visit all
 of a component again and again, a larger component only makes this easier, so the maximal ones decide.
@@ -36,7 +36,7 @@ _NO_EDGE: Final = -1
 
 
 class Lasso(NamedTuple):
-    """A run that continues for ever: to a state where a promise is owed, on from there, round and round."""
+    """A run that continues forever: to a state where a promise is owed, on from there, round and round."""
 
     owed_at: StateIndex
     stem: list[EdgeIndex]
@@ -163,7 +163,7 @@ class _FairGraph(Generic[S]):
         return arrivals
 
     def lets_stay(self, component: Collection[StateIndex]) -> bool:
-        """Whether a fair run may stay in this component for ever."""
+        """Whether a fair run may stay in this component forever."""
         inside = frozenset(component)
         settled: Classes = 0
         for index in inside:

@@ -58,7 +58,7 @@ class JobDone(Generic[Answer]):
 
 @dataclass(frozen=True, slots=True)
 class JobFailed:
-    """The job has raised an error, could not be handed over, or its process has died."""
+    """The job has raised an error, could not be delivered, or its process has died."""
 
     job: JobIndex
     reason: str
@@ -119,7 +119,7 @@ class _Worker(Generic[Job, News, Answer]):
         theirs.close()
 
     def take(self, index: JobIndex, job: Job) -> None:
-        """Hand the job over; one that cannot be pickled is handed over as its own failure."""
+        """Hand the job over; one that cannot be pickled is delivered as its own failure."""
         self.job = index
         try:
             packed = ForkingPickler.dumps(job)
@@ -143,7 +143,7 @@ class _Worker(Generic[Job, News, Answer]):
 
 @dataclass(frozen=True, slots=True)
 class _Unpicklable:
-    """Takes the place of a job that cannot be handed over."""
+    """Takes the place of a job that cannot be delivered."""
 
     reason: str
 

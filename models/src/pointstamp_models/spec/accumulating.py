@@ -1,8 +1,8 @@
-"""The accumulating broadcast: batches are added up at a root for each host and at the top.
+"""The accumulating broadcast: batches are summed at a root for each host and at the top.
 
 This refines the exchange protocol (Brun et al. 2021, section 4) by the broadcast of Naiad (Murray et al.
 2013, section 3.3). Worker w tells all that it has to tell as one batch, which its root takes; a root sends
-what it has added up to the top, which adds up again and sends each sum to all workers. The root of a host is
+its sum to the top, which sums again and sends each sum to all workers. The root of a host is
 its first worker; the top is worker 0. On the way down a sum passes the root of a host: two queues one after
 the other are a queue, so there is one from the top to each worker.
 
@@ -78,7 +78,7 @@ class Accumulating(Model[AccumulatingState]):
             yield self.at_rest(state)
 
     def at_rest(self, state: ExchangeState) -> AccumulatingState:
-        """A state in which nothing is on its way, and every view is what truly exists."""
+        """A state in which nothing is in flight, and every view is what truly exists."""
         none = ((),) * len(self.workers)
         rec = self.exchange.rec(state)
         views = (rec,) * len(self.workers)
@@ -231,7 +231,7 @@ class Accumulating(Model[AccumulatingState]):
     # Properties.
 
     def invariants(self) -> Mapping[str, Invariant[AccumulatingState]]:
-        """Those of the exchange protocol, of what a state stands for; and that no worker waits for ever."""
+        """Those of the exchange protocol, of what a state stands for; and that no worker waits forever."""
         inherited: dict[str, Invariant[AccumulatingState]] = {
             name: partial(self._holds_there, invariant)
             for name, invariant in self.exchange.invariants().items()
@@ -274,7 +274,7 @@ class Accumulating(Model[AccumulatingState]):
         }
 
     def has_sum_of_two(self, state: AccumulatingState) -> bool:
-        """A sum on its way down has batches of two workers."""
+        """A sum in flight down has batches of two workers."""
         return any(len({w for w, _ in parts}) > 1 for queue in state.down for parts in queue)
 
     def holds_at_top(self, state: AccumulatingState) -> bool:

@@ -35,7 +35,7 @@ class PointOrder(Protocol):
         ...
 
     def points(self) -> Iterable[Point]:
-        """The points that operations may use and that properties speak of."""
+        """The points that operations may use and that properties refer to."""
         ...
 
     def less(self, lower: Point, upper: Point) -> bool:
@@ -205,7 +205,7 @@ class Broadcasting(Model[S]):
     def send_fairness(self) -> Mapping[str, Callable[[S, Label], bool]]:
         """One class for each worker and point: send_upd(w, P) with P containing p.
 
-        One class for each worker would not do: a worker that for ever has something else to send may for
+        One class for each worker would not do: a worker that forever has something else to send may for
         ever choose a P without p. The class is enabled whenever temp[w](p) is not zero, because sending
         everything always is.
         """

@@ -101,7 +101,7 @@ class Clocks(Broadcasting[ClocksState]):
         return state.rec
 
     def initial(self) -> Iterable[ClocksState]:
-        """Nothing is on its way, and every view is exact."""
+        """Nothing is in flight, and every view is exact."""
         yield ClocksState(self.initial_rec, *quiet(self.initial_rec, len(self.workers)))
 
     # Guards and effects; each is one that a broken variant changes.
@@ -181,7 +181,7 @@ class Clocks(Broadcasting[ClocksState]):
         }
 
     def step_properties(self) -> Mapping[str, StepProperty[ClocksState]]:
-        """What holds for every reachable step; with Inv1, Safe2 says that vacant views are right for ever."""
+        """What holds for every reachable step; with Inv1, Safe2 says that vacant views are right forever."""
         return {"Safe2": self.rec_vacancy_is_kept, "Safe3": self.glob_vacancy_is_kept}
 
     def rec_nonneg(self, state: ClocksState) -> bool:
@@ -202,7 +202,7 @@ class Clocks(Broadcasting[ClocksState]):
         )
 
     def all_info_upright(self, state: ClocksState) -> bool:
-        """AllInfoUpright: all that is on its way to one worker is upright."""
+        """AllInfoUpright: all that is in flight to one worker is upright."""
         return all(
             self.is_upright(total(self.infos(state.msg[w][q], state.temp[w])[0] for w in self.workers))
             for q in self.workers

@@ -6,7 +6,7 @@ drop what it owns, mint for itself at or above what it owns, and send strictly a
 are judged by what it owns *before* the operation, otherwise minting would justify itself.
 
 What is kept: where a view is vacant up to a point, the true occupancy is and stays so. The inductive
-invariant behind it is JustifiedII: every positive count on its way is either paid for by a negative one
+invariant behind it is JustifiedII: every positive count in flight is either paid for by a negative one
 below, or lies above a capability of its sender, or is less than what its sender owns at that point.
 
 Operations are not upright: their total may even be zero while a capability moves into a message. Without a
@@ -54,7 +54,7 @@ class ExchangeState(NamedTuple):
     caps: tuple[ZM, ...]
     """caps[w]: what w owns; only w may use it."""
     data: Carried
-    """data[w]: what messages on their way to w carry, in no order."""
+    """data[w]: what messages in flight to w carry, in no order."""
     temp: tuple[ZM, ...]
     msg: tuple[tuple[Queue, ...], ...]
     glob: tuple[ZM, ...]
@@ -89,7 +89,7 @@ class Exchange(Broadcasting[ExchangeState]):
     """The exchange protocol with at most one capability in each part of an operation.
 
     ``caps`` are the initial capabilities of each worker. ``data`` is empty in the paper; a system that
-    recovers starts with messages already on their way, and every view includes them.
+    recovers starts with messages already in flight, and every view includes them.
     """
 
     name = "exchange"
@@ -123,7 +123,7 @@ class Exchange(Broadcasting[ExchangeState]):
         return rec
 
     def initial(self) -> Iterable[ExchangeState]:
-        """Nothing is on its way but the given data, and every view is exact."""
+        """Nothing is in flight but the given data, and every view is exact."""
         rec = total(self.caps + self.data)
         yield ExchangeState(self.caps, self.data, *quiet(rec, len(self.workers)), self.ops)
 
@@ -266,7 +266,7 @@ class Exchange(Broadcasting[ExchangeState]):
         )
 
     def justified_gii(self, state: ExchangeState) -> bool:
-        """JustifiedGII: all that is on its way to q, but for the k oldest of one w, is justified by rec."""
+        """JustifiedGII: all that is in flight to q, but for the k oldest of one w, is justified by rec."""
         rec = self.rec(state)
         for q in self.workers:
             infos = [self.infos(state.msg[w][q], state.temp[w]) for w in self.workers]
@@ -295,7 +295,7 @@ class Exchange(Broadcasting[ExchangeState]):
         return all(self.absences(view) == self.vacancies(view) for view in state.glob)
 
     def msg_in_glob(self, state: ExchangeState) -> bool:
-        """MsgInGlob: whatever a queued message speaks of, its receiver sees something at or below it."""
+        """MsgInGlob: whatever a queued message refers to, its receiver sees something at or below it."""
         return all(
             point not in self.absences(view)
             for row in state.msg

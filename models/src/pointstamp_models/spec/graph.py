@@ -2,7 +2,7 @@
 
 The graph of Brun et al. (2021), section 5, with the axioms of the Isabelle theory Graph: ports are
 locations, an edge carries an antichain of summaries, and a summary says by how much a time at least grows
-on its way. From these follow the path summaries, the order "a pointstamp here could result in one there",
+in flight. From these follow the path summaries, the order "a pointstamp here could result in one there",
 and the frontier that a set of pointstamps implies at each location.
 
 Everything is computed from its definition and from scratch: this is the oracle for the incremental

@@ -69,7 +69,7 @@ class Model(ABC, Generic[S]):
         return True
 
     def fairness(self) -> Mapping[str, Callable[[S, Label], bool]]:
-        """Weak fairness: for each name, the steps of which one is taken if one is enabled for ever."""
+        """Weak fairness: for each name, the steps of which one is taken if one is enabled forever."""
         return {}
 
     def liveness(self) -> Mapping[str, LeadsTo[S]]:

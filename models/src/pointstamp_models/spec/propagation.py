@@ -131,7 +131,7 @@ class LocalPropagation(Propagation, Model[PropagationState]):
         }
 
     def fairness(self) -> Mapping[str, Callable[[PropagationState, Label], bool]]:
-        """Some propagate step is taken if one is enabled for ever; changes need not happen."""
+        """Some propagate step is taken if one is enabled forever; changes need not happen."""
         return {"propagate": lambda state, label: label[0] == "propagate"}
 
     def liveness(self) -> Mapping[str, LeadsTo[PropagationState]]:

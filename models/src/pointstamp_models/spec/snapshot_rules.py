@@ -174,7 +174,7 @@ class SnapshotRules(Model[Configuration]):
     def _after_event(
         self, c: Configuration, v: NodeIndex, time: Time, held: Held, effects: Effects
     ) -> Configuration:
-        """What the event sends is under way, what it asks for is held, what is for later epochs is logged."""
+        """What the event sends is in flight, what it asks for is held, what is for later epochs is logged."""
         inboxes = list(c.inboxes)
         ahead = list(c.ahead[v])
         for edge, value in effects.sends:
@@ -312,7 +312,7 @@ class SnapshotRules(Model[Configuration]):
         return offset
 
     def restored_inboxes(self, c: Configuration, epoch: Epoch) -> tuple[Inbox, ...]:
-        """Only what was sent ahead is under way again.
+        """Only what was sent ahead is in flight again.
 
         The order of one sender's messages is kept; that between two senders is not stored.
         """

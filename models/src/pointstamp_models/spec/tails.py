@@ -3,7 +3,7 @@
 Some points are *inside* the tail: pointstamps behind the last exchange. Capabilities for them are minted by
 their owner, as everywhere, but data messages for them go from a worker to itself alone. The others are
 outside. A worker takes its own part up to a point inside for done when its view is vacant up to everything
-outside that lies below, and it neither owns anything inside up to there nor has it on its way to itself. It
+outside that lies below, and it neither owns anything inside up to there nor has it in flight to itself. It
 does not ask whether its view is vacant inside, where others may be for long.
 
 Kept: what a worker has taken for done stays done (OwnPartKept). All else is the exchange protocol (Brun et
@@ -66,7 +66,7 @@ class TailedExchange(Exchange):
         )
 
     def own(self, state: ExchangeState, q: WorkerIndex) -> ZM:
-        """What q owns, and what is on its way to it."""
+        """What q owns, and what is in flight to it."""
         return plus(state.caps[q], state.data[q])
 
     def _own_parts(self, state: ExchangeState) -> frozenset[tuple[WorkerIndex, Point]]:

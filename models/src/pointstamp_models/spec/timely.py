@@ -9,7 +9,7 @@ They hold under Conditions 1 and 2 of the paper and if inputs grow only within C
 ClockSticky holds, ``retired`` is a function of the rest of the state and adds no states.
 
 The paper states no fairness. The one assumed here, of Mess on every edge and of Not for every node and
-time, suffices for every request to be served, if inputs end and no handler asks again for ever.
+time, suffices for every request to be served, if inputs end and no handler asks again forever.
 """
 
 from collections.abc import Callable, Mapping
@@ -127,7 +127,7 @@ class Timely(TimelyActions):
         return {str(action): partial(_is_action, action) for action in [*received, *notified]}
 
     def liveness(self) -> Mapping[str, LeadsTo[TimelyState]]:
-        """Every request is served at last, if inputs end and no handler asks again for ever."""
+        """Every request is served at last, if inputs end and no handler asks again forever."""
         return {
             f"RequestServed({p}, {self.graph.times.names[time]})": LeadsTo(
                 partial(_is_pending, node, time), partial(_is_not_pending, node, time)

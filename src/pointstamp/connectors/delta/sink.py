@@ -9,7 +9,7 @@ An output that is a table becomes a Delta table of its rows, as they are after t
 Within a table a commit is visible at once. Delta has no transaction over several tables, so of a commit with
 several outputs a reader may for a moment see one table further than another, never a part of an epoch in one;
 ``published_through`` is the epoch that all of them have reached. Tables may have other writers (compaction,
-deletes, another query's rows), but a table of rows that are added up is the query's alone, and others may
+deletes, another query's rows), but a table of rows that are consolidated is the query's alone, and others may
 only optimize it. What dead generations have staged for epochs that are published stays for Delta's own
 VACUUM, because files that compaction has replaced look the same and serve time travel.
 """
@@ -108,8 +108,8 @@ class DeltaSink(SinkBase, RedactedRepr):
 
 # A Delta table that holds the current rows of a table.
 #
-# The driver adds up what the workers have staged, writes new rows, and those that lay beside rows which are
-# gone (this module); one transaction adds and removes the files, and carries the
+# The driver consolidates what the workers have staged, writes new rows, and those that lay beside rows which
+# are gone (this module); one transaction adds and removes the files, and carries the
 # commit's number. It is made for the version of the table that was read, or not at all: Delta itself would
 # let it pass beside an OPTIMIZE that has rewritten the same files, and rows that are gone would be there
 # again. So whoever is overtaken reads the table again and tries again.
@@ -201,7 +201,7 @@ class AddedUp:
 # memory of the driver. A file is read for them once, and one that this process wrote is known without that.
 #
 # Invariant: the rows of the files that stay and of those that are added are the rows of before with the
-# change added up, or StorageError is raised and nothing was changed.
+# change consolidated, or StorageError is raised and nothing was changed.
 
 ROWS_PER_FILE_MAX: Final = 1_000_000
 

@@ -6,7 +6,7 @@ would be missed by both. After that no file is looked at twice, unless the kerne
 folder is listed once.
 
 A listing is made in a thread where it is repeated, so that ``poll`` never waits for a far store. At most one
-is under way, and what it found is taken in by the next poll.
+is in progress, and what it found is taken in by the next poll.
 
 What a listing shows may still be being written, as a file that arrives may: it is taken when it is known to
 be whole (``pointstamp.connectors.files.wholeness``), and what must not overtake it waits, too.

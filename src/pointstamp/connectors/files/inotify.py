@@ -15,8 +15,8 @@ leads to another folder than before, as a switched symbolic link does: the other
 
 What it does not do: look into other subfolders, see what other hosts write to a network disk
 (``can_watch`` says no there), or work elsewhere than on Linux. A file that another user has linked, and whose
-first name is gone before ``read``, is found by the next listing only: the kernel says nothing of writers to
-strangers.
+first name is gone before ``read``, is found by the next listing only: the kernel does not report the
+writers of other users.
 """
 
 import ctypes

@@ -12,8 +12,8 @@ tables are made with ``commit.retry.num-retries=0``, and a table in which this p
 refused.
 
 Outputs are appended, tables as changes with epochs and weights. With ``changes=False`` an output that is a
-table becomes an Iceberg table of its current rows: the driver adds up what the workers have staged, writes
-new rows and those that were in one file with rows that are gone, and one snapshot replaces the files
+table becomes an Iceberg table of its current rows: the driver consolidates what the workers have staged,
+writes new rows and those that were in one file with rows that are gone, and one snapshot replaces the files
 (copy-on-write, by ``sink``). It is made on top of the snapshot that was read, or not at all.
 
 Within a table a commit is visible at once; of a commit with several outputs a reader may for a moment see one
@@ -84,7 +84,7 @@ class IcebergSink(SinkBase, RedactedRepr):
         return pa.schema(list(staged)[1:-1]) if self.is_table(staged) else staged
 
     def staging_folder(self, output: str) -> str:
-        """Return where workers stage an output; changes that are added up have a separate folder."""
+        """Return where workers stage an output; changes that are consolidated have a separate folder."""
         if self.is_table(self.schemas[output]):
             return f"{table_name(output)}/{_CHANGES}"
         return data_folder(output)

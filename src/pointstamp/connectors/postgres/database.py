@@ -1,7 +1,7 @@
 """Database connections and transactions.
 
 A connection is opened when it is first needed, and again after any error: what was begun on the old one is
-undone by the server, as if the process had died. Nothing waits for ever. A server that is gone is noticed
+undone by the server, as if the process had died. Nothing waits forever. A server that is gone is noticed
 after a minute, a lock is waited for as long, and the server itself ends the transaction of a client that has
 said nothing for a minute: a driver that was stopped does not hold up the one that replaces it.
 """

@@ -2,7 +2,7 @@
 
 There are three kinds. A stream is *appended*, with the epoch of each row. A table whose key is known is
 *keyed*: each row is there once, and a commit updates, deletes and inserts by key. A table without a key is
-*weighted*: each row is there once, beside how often it is there. What changes add up to within a commit is
+*weighted*: each row is there once, beside how often it is there. The consolidated changes of a commit is
 found by the database itself.
 
 Invariant: a commit finds every row that it removes exactly as often as it removes it. Otherwise another
@@ -226,7 +226,7 @@ class KeptTable:
         return self._format(text, self._id(PIECE))
 
     def _net(self, weight: str) -> "Composed":
-        """What the staged changes add up to: each row once, with its weight in a column of this name."""
+        """The consolidated staged changes: each row once, with its weight in a column of this name."""
         text = "SELECT {0}, sum({1})::bigint AS {2} FROM moved GROUP BY {0} HAVING sum({1}) <> 0"
         return self._format(text, self._list(self._own), self._id(DIFF), self._id(weight))
 

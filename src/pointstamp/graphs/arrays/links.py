@@ -6,7 +6,7 @@ away, exactly, because values are whole numbers. A run is merged with the one be
 least half as long, so there are few of them, each link is moved a logarithmic number of times, and what has
 cancelled out is dropped on the way.
 
-Invariant: the weights of all runs, added up by source and target, are the links that are there.
+Invariant: the weights of all runs, summed by source and target, are the links that are there.
 """
 
 from typing import Final, NamedTuple

@@ -210,8 +210,8 @@ def mixed(ids: Ids) -> npt.NDArray[np.uint64]:
 # Accumulate the vertices that edges name, before they are counted.
 #
 # A graph names a vertex as often as it has ends there. Where ids are whole numbers, the ends of a batch are
-# added up in arrays, so that what keeps the vertices is told of each once in a batch and not once for each
-# end.
+# consolidated in arrays, so that what keeps the vertices is told of each once in a batch and not once for
+# each end.
 
 _ADDRESSES_PER_END_MAX: Final = 4
 

@@ -91,7 +91,7 @@ class RanksOfGraph(PartsOfGraph):
     ) -> Self:
         """The graph with ``pagerank`` of vertices, and ``weight`` of edges, which share it out evenly.
 
-        Ranks add up to the number of vertices, and with a ``sourceId`` to one.
+        Ranks sum to the number of vertices, and with a ``sourceId`` to one.
         """
         if (maxIter is None) == (tol is None):
             raise FlowError("pageRank: expected either maxIter or tol. Give exactly one of them.")
@@ -107,7 +107,7 @@ class RanksOfGraph(PartsOfGraph):
     ) -> Self:
         """The graph with ``pageranks`` of vertices: a vector of the ranks as seen from each source.
 
-        Ranks of one source add up to one. All sources are one job, which keeps the edges for each of them.
+        The ranks of one source sum to one. All sources are one job, which keeps the edges for each of them.
         """
         sources = list(sourceIds or ())
         if not sources or maxIter is None:

@@ -3,7 +3,7 @@
 The members are the production ``Member``, the driver is the production ``Session`` and ``Coordinator``.
 Replaced are the network between members, the channels for orders and reports (in order, each with a delay),
 and the scribe, whose writes are done when the world says so. A member that dies takes its memory with it;
-what it had sent is on its way. The messages of a generation reach no other one, as a mesh sees to.
+what it had sent is in flight. The messages of a generation reach no other one, as a mesh sees to.
 """
 
 from collections import deque

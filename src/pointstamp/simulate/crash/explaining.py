@@ -10,7 +10,7 @@ drop the rest; concatenate. The result is judged, not trusted:
 - progress is made up: all of it is known at once, so a time that was told complete must be complete by what
   truly exists (the clock of Abadi & Isard 2015);
 - each stripped generation ends where the next was restored: the same capabilities on the same workers, and
-  the same messages under way (lemmas B.10-11);
+  the same messages in flight (lemmas B.10-11);
 - moves are only moved past later epochs' moves of other operators: one that had handled a later epoch
   before it had finished the earlier ones did not hold back;
 - where the run is complete, nothing is left in the end.

@@ -45,7 +45,7 @@ class BoundRelation:
     is_single: bool = False
     """Whether it always has one row."""
     order: tuple[str, ...] = ()
-    """The order of the rows, if the node is sorted: what LIMIT goes by."""
+    """The order of the rows, if the node is sorted: which LIMIT uses."""
     arrays: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """Arrays that are columns here: ids of the array to the ids of its elements (pivots)."""
 
