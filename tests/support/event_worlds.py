@@ -19,7 +19,7 @@ from pointstamp.arrangement.time_index import Calendar
 from pointstamp.expressions.time_windows import integers_of
 from pointstamp.flow.watermarks import InTime
 from pointstamp.incremental import operations
-from pointstamp.incremental.event_time_filters import KeptUntil
+from pointstamp.incremental.event_time_filters import KeptUntil, PhysicalEmitOnClose
 from pointstamp.operators.context import Context
 from pointstamp.operators.watermark import Bounds
 from pointstamp.state.pieces import Piece
