@@ -35,7 +35,7 @@ class EventTime:
     idle: str | timedelta | None = None
 
 
-def by_event_time(at: str, *, every: Span, lateness: Span, idle: str | timedelta | None = None) -> EventTime:
+def by_event_time(at: str, every: Span, *, lateness: Span, idle: str | timedelta | None = None) -> EventTime:
     """Epochs that are event time, for ``flow.stream_input(name, schema, epochs=...)``.
 
     The epoch of a row is its ``at``, a timestamp, a date or an integer, cut into pieces of the length
@@ -51,10 +51,10 @@ def by_event_time(at: str, *, every: Span, lateness: Span, idle: str | timedelta
 
 def event_epochs(plan: Plan, name: str, schema: pa.Schema, said: EventTime) -> EventEpochs:
     """The epochs of an input; an error names what does not fit the columns, or the other inputs."""
-    who = f"input '{name}', epoch=,"
+    who = f"input '{name}', epochs=,"
     if not isinstance(said, EventTime):
         raise FlowError(
-            f"{who} needs ps.by_event_time('at', every='1 second', lateness='3 seconds'), and was given "
+            f"{who} needs ps.by_event_time('at', '1 second', lateness='3 seconds'), and was given "
             f"{said!r}. A column that holds epochs is named when the flow runs: run(..., epoch='day')."
         )
     check_columns(who, schema, [said.at])
