@@ -225,7 +225,7 @@ def test_options_that_mean_nothing_here_are_rejected(spark: SparkSession, tmp_pa
         flow.stream(frame, on=spark, processes=2)
     with pytest.raises(FlowError, match="folder= is for streams on Spark, and on= is missing"):
         flow.stream([[{"word": "a"}]], folder=tmp_path)
-    with pytest.raises(FlowError, match="cannot be verified without a checkpoint"):
+    with pytest.raises(FlowError, match="inputs are all DataFrames with an end cannot be verified"):
         list(flow.stream(frame, on=spark, verify=True))
     with pytest.raises(FlowError, match="the option restarts is for queries"):
         list(flow.stream(frame, on=spark, options=ps.QueryOptions(restarts=ps.RestartPolicy())))

@@ -19,7 +19,7 @@ from pointstamp.arrangement.time_index import Calendar
 from pointstamp.expressions.time_windows import integers_of
 from pointstamp.flow.watermarks import InTime
 from pointstamp.incremental import operations
-from pointstamp.incremental.event_time_filters import Final, KeptUntil
+from pointstamp.incremental.event_time_filters import KeptUntil, PhysicalEmitOnClose
 from pointstamp.operators.context import Context
 from pointstamp.operators.watermark import Bounds
 from pointstamp.state.pieces import Piece
@@ -140,7 +140,7 @@ class TakesLateRows(InTime):
         context.send(rows)
 
 
-class CountsWhatIsOver(Final):
+class CountsWhatIsOver(PhysicalEmitOnClose):
     """Takes changes of rows whose time is over for new ones."""
 
     def _arrived(self, time: Any, after: int | None) -> Any:  # noqa: ANN401 - as the method takes and gives
@@ -209,7 +209,9 @@ BROKEN_EVENTS: dict[str, Break] = {
     "a late row is counted into a closed window": lambda patch: patch.setattr(
         "pointstamp.flow.watermarks.InTime", TakesLateRows
     ),
-    "a window that is over comes again": lambda patch: patch.setattr(operations, "Final", CountsWhatIsOver),
+    "a window that is over comes again": lambda patch: patch.setattr(
+        operations, "PhysicalEmitOnClose", CountsWhatIsOver
+    ),
     "rows are let go too soon": lambda patch: patch.setattr(operations, "KeptUntil", ForgetsTooSoon),
     "rows are never let go": lambda patch: patch.setattr(operations, "KeptUntil", NeverForgets),
     "a final row comes twice after a recovery": _sends_again,

@@ -8,14 +8,18 @@ Exit codes: 0 all files are intact, 1 a file is damaged or missing, 2 the folder
 """
 
 import argparse
+import os
+import re
+import socket
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from time import time
 from typing import TYPE_CHECKING, Any, Final
 
-from pointstamp.errors import PointstampError, RecoveryError, StorageError, UsageError
+from pointstamp.errors import FlowError, PointstampError, RecoveryError, StorageError, UsageError
 
 if TYPE_CHECKING:
     from pointstamp.connectors.source import Position, Source, Unit
@@ -57,10 +61,8 @@ def _run(arguments: argparse.Namespace) -> int:
             "was given as checkpoint=, or with --checkpoint."
         )
     if arguments.drop_savepoint is not None:
-        from pointstamp.cli.dropping import drop
-
         found = _Found(storage)
-        drop(storage, arguments.drop_savepoint, found.query, found.generations, found.inputs())
+        _drop(storage, arguments.drop_savepoint, found.query, found.generations, found.inputs())
         _print([f"savepoint '{arguments.drop_savepoint}' is dropped"])
         return 0
     for _ in range(3):
@@ -266,3 +268,45 @@ class _NoSource:
 
 def _print(lines: "Iterator[str] | Sequence[str]") -> None:
     sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+
+# Dropping a savepoint of a query that is stopped.
+#
+# It takes the journal over, as a driver does, and so would end a query that runs. A query of this host whose
+# process is alive is not touched: it can do this itself. Queries on other hosts cannot be seen from here.
+
+_OWNER: Final = re.compile(r"process (\d+) on (.*)")  # as a driver calls itself
+
+
+def _drop(
+    storage: "Storage",
+    name: str,
+    query: str,
+    generations: "Sequence[GenerationStarted]",
+    inputs: "Mapping[str, Source]",
+) -> None:
+    """Drop a savepoint, unless a process of this host may be at work on the checkpoint."""
+    from pointstamp.query.savepoints import drop_savepoint
+
+    here = socket.gethostname()
+    for last in generations[-1:]:
+        found = _OWNER.fullmatch(last.owner)
+        if found is not None and found[2] == here and _is_alive(int(found[1])):
+            raise UsageError(
+                f"snapshots: {last} may be running on {storage.address}, and this command would fence it. "
+                f"Stop that process first, or let it drop the savepoint: query.drop_savepoint({name!r})."
+            )
+    try:
+        drop_savepoint(storage, inputs, query, name, owner=f"process {os.getpid()} on {here}", at=time())
+    except FlowError as error:
+        raise UsageError(f"snapshots: {error}") from error
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # it is somebody else's
+    return True

@@ -616,6 +616,11 @@ class Dataflow:
         self.plan.check_outputs()
         place = None if folder is None else absolute_place(folder)
         if epoch_stream.is_bounded(data) and not self._not_given(data):
+            if verify:
+                raise FlowError(
+                    f"flow '{self.name}': a stream whose inputs are all DataFrames with an end cannot be "
+                    "verified. Leave verify= out, or use run(on=spark, checkpoint=path, verify=True)."
+                )
             return epoch_stream.epochs_of_run(
                 self.plan,
                 spark,
@@ -626,7 +631,7 @@ class Dataflow:
                     epoch=epoch,
                     output=output,
                     checkpoint=None,
-                    verify=verify,
+                    verify=False,
                     options=options,
                 ),
                 place,

@@ -35,7 +35,7 @@ class EventTime:
     idle: str | timedelta | None = None
 
 
-def by_event_time(at: str, *, every: Span, lateness: Span, idle: str | timedelta | None = None) -> EventTime:
+def by_event_time(at: str, every: Span, *, lateness: Span, idle: str | timedelta | None = None) -> EventTime:
     """Return epochs that are event time, for ``flow.stream_input(name, schema, epochs=...)``.
 
     The input advances by itself: a row declares that all rows that are earlier by more than the lateness have
@@ -51,7 +51,7 @@ def by_event_time(at: str, *, every: Span, lateness: Span, idle: str | timedelta
 
     Examples:
         >>> flow = ps.Dataflow("seconds")
-        >>> epochs = ps.by_event_time("at", every=10, lateness=0)
+        >>> epochs = ps.by_event_time("at", 10, lateness=0)
         >>> flow.output("out", flow.stream_input("clicks", "at long", epochs=epochs).agg(n=ps.count()))
         >>> flow.run(clicks=[[{"at": 3}, {"at": 8}, {"at": 12}]])["out"].table().to_pylist()
         [{'epoch': 0, 'n': 2}, {'epoch': 1, 'n': 1}]
@@ -62,7 +62,7 @@ def by_event_time(at: str, *, every: Span, lateness: Span, idle: str | timedelta
 
 def event_epochs(plan: Plan, name: str, schema: pa.Schema, said: EventTime) -> EventEpochs:
     """The epochs of an input; an error names what does not fit the columns, or the other inputs."""
-    who = f"input '{name}', epoch=,"
+    who = f"input '{name}', epochs=,"
     if not isinstance(said, EventTime):
         raise FlowError(
             f"{who} needs ps.by_event_time('at', every='1 second', lateness='3 seconds'), got {said!r}. "

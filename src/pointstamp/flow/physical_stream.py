@@ -436,7 +436,7 @@ def add_input(
     node.extra_columns = extra_columns
     node.event_epochs = epochs
     if epoch is not None:
-        node.idle_seconds = idle_seconds(f"input '{name}', epoch=, idle", epoch.idle)
+        node.idle_seconds = idle_seconds(f"input '{name}', epochs=, idle", epoch.idle)
     if late == "output":
         port = wired("in", SourcePort(node.index, LATE_PORT))
         builder.add(NodeKind.OUTPUT, late_output or f"{name}_late", (), [port], {}, logic=Collect)

@@ -2,15 +2,15 @@
 
 ``KeptUntil`` is a filter whose condition is event time itself: a row is in the table as long as the time that
 it says lies after the bound. So everything behind it, joins and groups, forgets what is over as it forgets
-any row that is deleted. ``Final`` waits: it sends each row once, as it is when the bound reaches its time,
-and nothing that happens to it later.
+any row that is deleted. ``PhysicalEmitOnClose`` waits: it sends each row once, as it is when the bound
+reaches its time, and nothing that happens to it later.
 
 Both go together. Rows leave a table one epoch after the bound has passed them, in the next that has event
 times: in the epoch in which the bound passes the end of a window all its rows are still there, and its result
-comes out. When they leave, ``Final`` looks the other way, for it knows that the window is over.
+comes out. When they leave, ``PhysicalEmitOnClose`` looks the other way, for it knows that the window is over.
 
-Invariant: a row comes out of ``Final`` in the one epoch after which the bound first is not before its time;
-where rows only come and never change, one that comes after its time comes out at once.
+Invariant: a row comes out of ``PhysicalEmitOnClose`` in the one epoch after which the bound first is not
+before its time; where rows only come and never change, one that comes after its time comes out at once.
 """
 
 from collections.abc import Mapping
@@ -90,7 +90,7 @@ class AwaitsEventTime:
         self._bounds.load(pieces["bounds"])
 
 
-class Final(AwaitsEventTime):
+class PhysicalEmitOnClose(AwaitsEventTime):
     """Sends each row once, as often as it is there, when event time has passed what it waits for."""
 
     def on_notify(self, context: Context) -> None:

@@ -6,7 +6,7 @@ keeps it.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -19,7 +19,7 @@ from pointstamp.expressions.time_windows import event_time_type
 from pointstamp.expressions.tree import Expression, col
 from pointstamp.flow.outlet import add_operator, wiring
 from pointstamp.flow.physical_stream import PhysicalStream
-from pointstamp.flow.plan import Node
+from pointstamp.flow.plan import Node, Plan
 from pointstamp.flow.updates import Passes
 from pointstamp.flow.watermarks import above, bounds_for, check_forgets
 from pointstamp.incremental.aggregate_operators import (
@@ -31,13 +31,18 @@ from pointstamp.incremental.aggregate_operators import (
     SumsPlan,
 )
 from pointstamp.incremental.column_names import weighed, weighed_columns
-from pointstamp.incremental.distinct import OnRows
-from pointstamp.incremental.event_time_filters import AwaitsEventTime, Final, KeptUntil, UntilPlan
+from pointstamp.incremental.deletion_check import Border
+from pointstamp.incremental.distinct import InBoth, OnlyInFirst, OnRows
+from pointstamp.incremental.event_time_filters import (
+    AwaitsEventTime,
+    KeptUntil,
+    PhysicalEmitOnClose,
+    UntilPlan,
+)
 from pointstamp.incremental.exact_sums import LinearAggregate, Summing
 from pointstamp.incremental.group_aggregates import Once
 from pointstamp.incremental.group_operator import GroupPlan, OnGroups
 from pointstamp.incremental.hash_join import InnerJoin, Joining, JoinPlan, joining
-from pointstamp.incremental.partial_changes import come_in_parts
 from pointstamp.incremental.requested_aggregates import FirstValue
 from pointstamp.incremental.session_windows import EpochSessions, OpenSessions, Sessions
 from pointstamp.incremental.shared_arrangements import arranged_by
@@ -53,11 +58,26 @@ from pointstamp.operators.stateless import (
     Windowing,
     exploding,
 )
+from pointstamp.topology.ports import SourcePort
 
 
 def rows_schema(deltas: PhysicalStream) -> pa.Schema:
     """The columns of a row, without the weight."""
     return pa.schema(list(deltas.schema)[:-1])
+
+
+# What an operator has computed from all that came at a time, by key, is added up already: each row comes once
+# for each time, from one worker. Adding it up again before it leaves would cost as much as making it.
+
+_SEND_SUMS: Final = (
+    *(Border, Consolidated, InBoth, OnExtremes, OnGroups),
+    *(OnlyInFirst, OnRows, OnSums, OnTop, OnFirstOnly),
+)
+
+
+def come_in_parts(plan: Plan, source: SourcePort) -> bool:
+    """Whether the changes that come out here may have to be added up."""
+    return spec_of(plan.nodes[source.operator].logic).kind not in _SEND_SUMS
 
 
 def summed(deltas: PhysicalStream, name: str, sends: Passes | None = None) -> PhysicalStream:
@@ -156,7 +176,7 @@ def final(
 ) -> PhysicalStream:
     """Each row once, without its weight, when its event time is over."""
     check_forgets(deltas, who)
-    return _waiting(deltas, name, when, who, Final, rows_schema(deltas), only_grows=only_grows)
+    return _waiting(deltas, name, when, who, PhysicalEmitOnClose, rows_schema(deltas), only_grows=only_grows)
 
 
 def _waiting(
