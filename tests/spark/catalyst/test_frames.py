@@ -140,9 +140,14 @@ TEXTS = {
     "whole": "select id, price / sum(price) over (partition by city) as share, max(id) over () as "
     "top from orders",
     "over_groups": "select city, rank() over (order by sum(amount), city) as r from orders group by city",
-    "order_of_structs": "select id, city from orders order by struct(city, struct(amount, price)) desc, id limit 7",
-    "rank_of_structs": "select id, rank() over (order by if(id % 3 = 0, null, struct(city)) nulls last) as r, "
-    "dense_rank() over (partition by city order by struct(price, tags is null) desc nulls first) as d from orders",
+    "greatest_struct": "select city, max(struct(price, id)) as m, count(distinct price) as c, "
+    "min(if(id % 4 = 0, null, struct(amount, city))) filter (where id > 3) as n, "
+    "max_by(id, struct(price, id)) as b from orders group by city",
+    "order_of_structs": "select id, city from orders "
+    "order by struct(city, struct(amount, price)) desc, id limit 7",
+    "rank_of_structs": "select id, rank() over (order by if(id % 3 = 0, null, struct(city)) nulls last) "
+    "as r, dense_rank() over (partition by city order by struct(price, tags is null) desc nulls first) "
+    "as d from orders",
     "explode": "select id, tag from orders lateral view explode(tags) as tag",
     "explode_outer": "select id, tag from orders lateral view outer explode(tags) as tag",
     "posexplode": "select id, place, tag from orders lateral view posexplode(tags) as place, tag",

@@ -105,12 +105,12 @@ def ordered_by(
         direction = "desc" if "Descending" in each.fields["direction"]["object"] else "asc"
         nulls = "last" if "NullsLast" in each.fields["nullOrdering"]["object"] else "first"
         kind = relation.operator.schema.field(column).type
-        relation, own = _order_of(translation, relation, each.children[0], column, kind, direction, nulls)
+        relation, own = order_of(translation, relation, each.children[0], column, kind, direction, nulls)
         words += own
     return relation, tuple(words)
 
 
-def _order_of(
+def order_of(
     translation: Translation,
     relation: BoundRelation,
     node: ExpressionNode,
@@ -133,7 +133,7 @@ def _order_of(
     words = [f"{is_null} {'desc' if nulls == 'first' else 'asc'} nulls first"]
     least = "first" if direction == "asc" else "last"  # in a struct, null is less than all values
     for name, field in zip(fields, kind, strict=True):
-        relation, own = _order_of(translation, relation, node, name, field.type, direction, least)
+        relation, own = order_of(translation, relation, node, name, field.type, direction, least)
         words += own
     return relation, words
 
