@@ -263,7 +263,7 @@ class Drawn:
         where = self.where(columns, depth)
         whole = self._total(columns)
         keys = self.pick([name for name, _ in columns])
-        order = self.pick([name for name, kind in columns if kind not in ("boolean", "list", "struct")])
+        order = self.pick([name for name, kind in columns if kind not in ("boolean", "list")])
         value = self.expression("int", columns, 1)
         frame = self.pick(
             ["", " rows between 1 preceding and 1 following", " rows unbounded preceding",
@@ -393,10 +393,8 @@ class Drawn:
         ]
 
     def _total(self, columns: Sequence[Column]) -> str:
-        """An order of all columns; lists and structs are ordered by their texts."""
-        parts = (
-            f"cast({name} as string)" if kind in ("list", "struct", "any") else name for name, kind in columns
-        )
+        """An order of all columns; lists are ordered by their texts."""
+        parts = (f"cast({name} as string)" if kind in ("list", "any") else name for name, kind in columns)
         return ", ".join(f"{each} {self.pick(['', 'desc', 'nulls last'])}" for each in parts)
 
     def _plain(self, kind: str, columns: Sequence[Column]) -> str:

@@ -140,6 +140,14 @@ TEXTS = {
     "whole": "select id, price / sum(price) over (partition by city) as share, max(id) over () as "
     "top from orders",
     "over_groups": "select city, rank() over (order by sum(amount), city) as r from orders group by city",
+    "greatest_struct": "select city, max(struct(price, id)) as m, count(distinct price) as c, "
+    "min(if(id % 4 = 0, null, struct(amount, city))) filter (where id > 3) as n, "
+    "max_by(id, struct(price, id)) as b from orders group by city",
+    "order_of_structs": "select id, city from orders "
+    "order by struct(city, struct(amount, price)) desc, id limit 7",
+    "rank_of_structs": "select id, rank() over (order by if(id % 3 = 0, null, struct(city)) nulls last) "
+    "as r, dense_rank() over (partition by city order by struct(price, tags is null) desc nulls first) "
+    "as d from orders",
     "explode": "select id, tag from orders lateral view explode(tags) as tag",
     "explode_outer": "select id, tag from orders lateral view outer explode(tags) as tag",
     "posexplode": "select id, place, tag from orders lateral view posexplode(tags) as place, tag",
@@ -147,7 +155,7 @@ TEXTS = {
     "explode(map('a', id, concat('x', id), null)) as k, v",
     "posexplode_map": "select id, p, k, v from orders lateral view outer "
     "posexplode(if(id % 2 = 0, map('a', price), null)) as p, k, v",
-    "stack": "select id, n, t from orders lateral view stack(3, 1, city, 2, null, id) s as n, t",
+    "stack": "select id, n, t from orders lateral view stack(3, 1L, city, 2L, null, id) s as n, t",
     "inline": "select inline(array(struct(id as a, city as b), struct(0L as a, 'x' as b))) from orders",
     "values": "select o.id, v.word from orders o join values (1, 'one'), (2, 'two') v(n, word) on o.id = v.n",
     "range_function": "select r.id, o.city from range(5) r left join orders o on r.id = o.id",

@@ -35,6 +35,7 @@ from pointstamp.spark.catalyst.rules import walk
 from pointstamp.spark.catalyst.scalar_operators import mode_of
 from pointstamp.spark.catalyst.translation import Translation, all_of, rejected
 from pointstamp.spark.catalyst.trees import ExpressionNode, PlanNode, TreeNode, catalyst_type
+from pointstamp.spark.catalyst.windows import order_of
 
 _MARK: Final = "of distinct values"
 
@@ -183,6 +184,12 @@ _MOMENTS: Final[dict[str, AggregateKind]] = {
     "VariancePop": "var_pop",
 }
 _BY_ANOTHER: Final[dict[str, AggregateKind]] = {"MaxBy": "max_by", "MinBy": "min_by"}
+_OF_STRUCTS: Final[dict[str, AggregateKind]] = {
+    "Max": "last",
+    "Min": "first",
+    "MaxBy": "last",
+    "MinBy": "first",
+}
 _COLLECTED: Final[dict[str, AggregateKind]] = {"CollectList": "collect_list", "CollectSet": "collect_set"}
 _ENDS: Final[dict[str, AggregateKind]] = {"First": "first", "AnyValue": "first", "Last": "last"}
 _APPROXIMATE: Final = re.compile("HyperLogLog|Approx|Hll|Kll|Theta|Tuple|CountMinSketch|HistogramNumeric")
@@ -315,6 +322,11 @@ class _Aggregates:
             return
         translator = self.translation.translator(self.input.columns)
         columns = [each.name for each in self.input.operator.schema if not types.is_nested(each.type)]
+        if function.kind in _OF_STRUCTS and (
+            asked_by_struct := self._by_struct(function, condition[0] if condition else None, columns)
+        ):
+            self._asked[name] = asked_by_struct
+            return
         made = translate_aggregate(translator, node, columns)
         asked = made.aggregate
         if isinstance(asked, DistinctAggregate):
@@ -323,6 +335,22 @@ class _Aggregates:
             asked = Aggregate(asked.kind, value, where=col(_MARK) == number)
         self._asked[name] = asked
         self._finish[name] = made.finish
+
+    def _by_struct(
+        self, function: ExpressionNode, condition: ExpressionNode | None, columns: list[str]
+    ) -> Aggregate | None:
+        """Return the aggregate of the row with the greatest or the least struct; None if it is not one."""
+        by = function.children[-1]
+        kind = self.translation.type_of(self._expression(by), self.input.operator)
+        if not types.is_struct(kind):
+            return None
+        value = self._expression(function.children[0])
+        where = None if condition is None else self._expression(condition)
+        self.input, column = self.translation.column(self.input, by, "by")
+        self.input, words = order_of(self.translation, self.input, by, column, kind, "asc", "first")
+        others = [f"{each} asc nulls first" for each in columns] if len(function.children) > 1 else []
+        end = _OF_STRUCTS[function.kind]
+        return Aggregate(end, value, by=(*words, *others), where=both(where, col(column).is_not_null()))
 
     def relation(self) -> BoundRelation:
         """Return the keys and the aggregates of each group."""

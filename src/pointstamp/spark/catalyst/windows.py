@@ -104,10 +104,38 @@ def ordered_by(
         relation, column = translation.column(relation, each.children[0], f"order {number}")
         direction = "desc" if "Descending" in each.fields["direction"]["object"] else "asc"
         nulls = "last" if "NullsLast" in each.fields["nullOrdering"]["object"] else "first"
-        if pa.types.is_nested(relation.operator.schema.field(column).type):
-            raise rejected(each.children[0], "has no order here", "Order by its fields or elements.")
-        words.append(f"{column} {direction} nulls {nulls}")
+        kind = relation.operator.schema.field(column).type
+        relation, own = order_of(translation, relation, each.children[0], column, kind, direction, nulls)
+        words += own
     return relation, tuple(words)
+
+
+def order_of(
+    translation: Translation,
+    relation: BoundRelation,
+    node: ExpressionNode,
+    column: str,
+    kind: pa.DataType,
+    direction: str,
+    nulls: str,
+) -> tuple[BoundRelation, list[str]]:
+    """Return the order of a column: that of a struct is whether it is null, and then that of its fields."""
+    if not pa.types.is_nested(kind):
+        return relation, [f"{column} {direction} nulls {nulls}"]
+    if not pa.types.is_struct(kind):
+        raise rejected(node, "has no order here", "Order by its elements.")
+    names = relation.operator.schema.names
+    parts = {fresh_name(f"{column} is null", names): col(column).is_null()}
+    for field in kind:
+        parts[fresh_name(f"{column} {field.name}", [*names, *parts])] = col(column).field(field.name)
+    relation = translation.operators.with_columns(relation, parts)
+    is_null, *fields = parts
+    words = [f"{is_null} {'desc' if nulls == 'first' else 'asc'} nulls first"]
+    least = "first" if direction == "asc" else "last"  # in a struct, null is less than all values
+    for name, field in zip(fields, kind, strict=True):
+        relation, own = order_of(translation, relation, node, name, field.type, direction, least)
+        words += own
+    return relation, words
 
 
 def _any_order(relation: BoundRelation, node: PlanNode) -> str:
