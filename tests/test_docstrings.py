@@ -35,7 +35,7 @@ CLASSES: Final = (
 MODULES: Final = (ps, ps.functions, ps.graphs, ps.io, ps.timely)
 WITHOUT: Final = {
     "pointstamp.connectors.delta.log.delta_version",  # needs a Delta table
-    "pointstamp.driver.local.LocalRun.tracker",  # for tools that look inside
+    "pointstamp.driver.local_run.LocalRun.tracker",  # for tools that look inside
     "pointstamp.spark.catalog_sink.catalog",  # on Spark, as the next two
     "pointstamp.sql_views.entry.explain_views",
     "pointstamp.sql_views.entry.views",

@@ -24,7 +24,7 @@ LEFT: Final[dict[str, tuple[int, str]]] = {
     "arrow/schema.py": (3, OTHERS),
     "cli/describe.py": (1, FIELDS),
     "cli/flowfile.py": (2, FIELDS),
-    "cli/run.py": (3, FIELDS),
+    "cli/run.py": (4, FIELDS),
     "cli/run_spark.py": (1, PYTHON),
     "cli/simulate.py": (1, FIELDS),
     "cli/sql.py": (1, FIELDS),

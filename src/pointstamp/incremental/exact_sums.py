@@ -183,7 +183,7 @@ class Summing:
         return all(_is_grouped(self.schema.field(key).type) for key in self.keys)
 
     def parts(self, batch: pa.RecordBatch, rows_min: int) -> pa.RecordBatch | None:
-        """Return what rows add to the sums of their keys, consolidated; None unless few keys have many rows."""
+        """Return what rows add to the sums of their keys, by key; None unless few keys have many rows."""
         if batch.num_rows < rows_min or not self.has_parts:
             return None
         sample = pa.Table.from_batches([batch.slice(0, _SAMPLE).select(list(self.keys))])
