@@ -116,6 +116,16 @@ def test_without_crashes_there_is_one_generation_and_every_epoch_is_committed_on
     assert committed[-1] == run.published_through == max(run.ticks)
 
 
+def test_a_driver_that_slept_while_another_found_a_damaged_part_finds_it_again() -> None:
+    run = simulator_of(sound_flows()["windows"]()).crash_run(Case(57, 2, crashes=4))
+    assert run.ended is Ended.COMPLETE, run.reason
+    after = run.successor
+    assert after is not None
+    assert after.ended is Ended.COMPLETE, after.reason
+    what = {_kind(event.what) for _, event in after.happened if isinstance(event, Crashed)}
+    assert {"damaged", "the driver fell asleep", "the driver woke up"} <= what
+
+
 def test_a_flow_with_times_of_its_own_is_refused_in_words() -> None:
     with pytest.raises(FlowError, match="has custom times, but snapshots need epochs"):
         example("07_pairs_of_counters.py")

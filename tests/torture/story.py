@@ -120,10 +120,7 @@ class Nemesis:
         if self.losses is not None:
             act = "kill executor"
         if act == "kill executor" and self.application is not None:
-            # One that runs a worker: any other is no loss to the query.
-            found = executors(self.application)
-            self.seen.update(found)
-            pids = [pid for pid in found if any(is_below(worker, pid) for worker in pids)] or found
+            pids = self._executors(self.application)
         victims = pids if act == "kill all" else [self.chosen.choice(pids)]
         sign = signal.SIGSTOP if act == "stop one" else signal.SIGKILL
         for pid in victims:
@@ -132,6 +129,22 @@ class Nemesis:
                 self.done[act] = self.done.get(act, 0) + 1
         if sign == signal.SIGSTOP:
             self.stopped.extend(victims)
+
+    def _executors(self, application: str) -> list[int]:
+        """The executors that run a worker, as any other is no loss to the query; else all that are there.
+
+        Between the loss of the last one and the start of its replacement there are none for a while.
+        """
+        pids: list[int] = []
+
+        def look() -> bool:
+            workers, found = self._workers(), executors(application)
+            self.seen.update(found)
+            pids[:] = [pid for pid in found if any(is_below(worker, pid) for worker in workers)] or found
+            return bool(pids)
+
+        until(look, END_SECONDS_MAX)
+        return pids
 
     def _workers(self) -> list[int]:
         """The workers of the moment; a query that is restarting has none for a while."""

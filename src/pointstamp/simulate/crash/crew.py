@@ -229,6 +229,8 @@ class Life:
     watches: Mapping[str, SimulatedWatch]
     turn: int
     """How often a driver had taken over, or had tried to, when this one had."""
+    checks_parts: bool
+    """Whether its driver has read all parts of the snapshot itself."""
     calls: deque[Call] = field(default_factory=deque)
     """What its user wants of the query, between two rounds of the driver."""
     driver_is_alive: bool = True

@@ -120,7 +120,7 @@ class Drivers(Setting):
         if life is not self.newest:
             life.die()
             return
-        is_damage = isinstance(cause, DamagedSnapshot) and not self._checks_parts
+        is_damage = isinstance(cause, DamagedSnapshot) and not life.checks_parts
         self._checks_parts = self._checks_parts or is_damage
         if cause is not None and not isinstance(cause, UnansweredError) and not is_damage:
             raise cause
@@ -143,13 +143,14 @@ class Drivers(Setting):
             self.durability.dies_after, self.durability.dies_late = doomed.after, doomed.is_late
             self.doomed = None
         self._acts_as_driver = True
+        checks_parts = self._checks_parts  # of this driver: it may fall asleep, and another finds the damage
         try:
             begun = begin_generation(
                 self.spec,
                 "simulated",
                 self.clock.now_seconds(),
                 writer=f"driver {self._drivers}",
-                checks_parts=self._checks_parts,
+                checks_parts=checks_parts,
             )
         except (DiedError, UnansweredError) as error:
             self.note(-1, Crashed(f"a recovery failed ({type(error).__name__})"))
@@ -162,9 +163,9 @@ class Drivers(Setting):
             self._acts_as_driver = False
             self.durability.dies_after = None
             self._takeovers += 1
-        self._live(begun)
+        self._live(begun, checks_parts=checks_parts)
 
-    def _live(self, begun: Beginning) -> None:
+    def _live(self, begun: Beginning, *, checks_parts: bool) -> None:
         is_newest = self.newest is None or begun.generation > self.newest.generation
         restored = -1 if begun.chain is None else begun.chain.epoch
         self.note(begun.generation, GenerationBegan(self.spec.workers, restored, is_newest))
@@ -191,7 +192,7 @@ class Drivers(Setting):
             on_ready=lambda: None,
             now_seconds=self.clock.now_seconds,
         )
-        life = Life(begun.generation, begun, crew, session, watches, self._takeovers)
+        life = Life(begun.generation, begun, crew, session, watches, self._takeovers, checks_parts)
         self._note_ticks(begun.ledger, begun.generation)
         if is_newest:
             self._replace_all()
