@@ -4,15 +4,17 @@ Families, and what only each can find:
 - plain worlds: a batch that is counted where it does not arrive, under delays and schedules by chance;
 - crashes: rows that were sent ahead into a chain, and state behind one;
 - generations of different sizes, some with chains and some without: a place of a snapshot that chains moved;
+- chains of an optimized plan: columns and conditions that were moved and fused in front of functions;
 - operators that do more than to pass batches on, though they say that they may run in a chain: one that looks
   at frontiers or asks for times, and one that sends after its call.
 A chain that continues over an exchange must be found, and so must one with such an operator inside.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import pointstamp as ps
@@ -74,6 +76,46 @@ def looping() -> ps.Dataflow:
     return flow
 
 
+def optimized() -> ps.Dataflow:
+    """Chains that the optimizer leaves: functions between expressions, and joined tables."""
+    flow = ps.Dataflow("optimized")
+    numbers, late = flow.stream_input("numbers", NUMBERS), flow.stream_input("late", NUMBERS)
+    some = numbers.with_columns(w=ps.col("v") + 1).map_batches(_turned, "k long, v long, w long")
+    kept = some.filter(_is_odd).filter(ps.col("w") != 4).select("k", v=ps.col("w") * 2)
+    ahead = late.map_batches(_same).select("k", "v").delay(1).exchange("k").map_batches(_same)
+    flow.output("all", kept.union(ahead).filter(ps.col("v") > 2).map_batches(_same))
+    sums = kept.to_table().group_by("k").agg(v=ps.sum("v"), n=ps.count())
+    flow.output("sums", sums.filter(ps.col("n") > 1).map_batches(_same).select("k", "v"))
+    both = sums.join(ahead.to_table().select("k", m=ps.col("v")), "k")
+    flow.output("both", both.filter(ps.col("m") > 1).map_batches(_same).filter(ps.col("k") != 1))
+    return flow
+
+
+def optimized_loop() -> ps.Dataflow:
+    """The same in a loop."""
+    flow = ps.Dataflow("optimized loop")
+    rows = flow.stream_input("rows", SCHEMA).select("key", n=ps.col("n")).map_batches(_same)
+    with rows.loop("down") as loop:
+        again = loop.variable(SCHEMA)
+        both = loop.enter(rows).map_batches(_same).union(again.filter(ps.col("n") > 0).map_batches(_same))
+        steps = ps.operator("steps", Steps(), rows=both.exchange("key").map_batches(_same).select("key", "n"))
+        loop.feedback(again, steps.map_batches(_same).select("key", "n"))
+        flow.output("down", loop.leave(steps.map_batches(_same)).filter(ps.col("n") >= 0))
+    return flow
+
+
+def _same(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch
+
+
+def _turned(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.set_column(1, "v", pc.negate(batch.column(1)))
+
+
+def _is_odd(batch: pa.RecordBatch) -> pa.Array:
+    return pc.equal(pc.bit_wise_and(batch.column(1), 1), 1)
+
+
 class Alternating(Rescaled):
     """A world in which each generation has its number of workers, and chains or none."""
 
@@ -85,9 +127,9 @@ class Alternating(Rescaled):
         super()._take_over()
 
 
-def check_generations(seeds: range) -> set[int]:
+def check_generations(seeds: range, flow: ps.Dataflow) -> set[int]:
     """The first world of generations that publishes something else is an error."""
-    simulator = simulator_of(chained())
+    simulator = simulator_of(flow)
     simulator.world = Alternating
     sizes = set()
     for case in cases(seeds, 1, 1, (1, 4)):
@@ -101,30 +143,37 @@ def check_generations(seeds: range) -> set[int]:
 def test_there_are_chains() -> None:
     assert sorted(chained().plan.chains().before.values()) == [(2,), (6, 7), (8, 9), (11, 12)]
     assert len(looping().plan.chains().before) == 4
+    assert [len(flow.plan.chains().before) for flow in (optimized(), optimized_loop())] == [9, 5]
 
 
-def test_schedules_and_delays_change_no_result() -> None:
-    plan = looping().plan
+@pytest.mark.parametrize("make", [looping, optimized_loop])
+def test_schedules_and_delays_change_no_result(make: Callable[[], ps.Dataflow]) -> None:
+    plan = make().plan
     simulator = Simulator(plan, prepared(plan, {"rows": some_rows()}))
     report = simulate(simulator, cases(range(20), 1, 4, (0, 0)))
     assert report.finding is None, report.finding
     assert not report.unknown
 
 
-def test_crashes_change_no_result() -> None:
-    report = simulate(simulator_of(chained()), cases(range(10), 1, 4, (0, 4)))
+@pytest.mark.parametrize("make", [chained, optimized])
+def test_crashes_change_no_result(make: Callable[[], ps.Dataflow]) -> None:
+    report = simulate(simulator_of(make()), cases(range(10), 1, 4, (0, 4)))
     assert report.finding is None, report.finding
     assert not report.unknown
 
 
-def test_generations_with_chains_and_without_change_no_result() -> None:
-    assert check_generations(range(15)) == {1, 2, 3, 4}
+@pytest.mark.parametrize("make", [chained, optimized])
+def test_generations_with_chains_and_without_change_no_result(make: Callable[[], ps.Dataflow]) -> None:
+    assert check_generations(range(15), make()) == {1, 2, 3, 4}
 
 
-def test_a_chain_that_goes_on_over_an_exchange_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("make", [chained, optimized])
+def test_a_chain_that_goes_on_over_an_exchange_is_found(
+    make: Callable[[], ps.Dataflow], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(chains, "StayHere", object)
     with pytest.raises(AssertionError, match=r"Kind\.DIFFERS"):
-        check_generations(range(15))
+        check_generations(range(15), make())
 
 
 # Operators that do more than to pass batches on.

@@ -221,11 +221,12 @@ BROKEN_EVENTS: dict[str, Break] = {
 
 
 def epochs_flow() -> ps.Dataflow:
-    """Epochs that are event time: windows that come in their last epoch, once."""
+    """Epochs that are event time: windows and sessions that come in their last epoch, once."""
     flow = ps.Dataflow("epochs")
     rows = flow.stream_input("rows", TIMED, epochs=ps.by_event_time("at", every=3, lateness=18))
     windows = rows.window("at", 12, slide=6).emit_on_close("window_end")
     flow.output("windows", windows.group_by("k", "window_start", "window_end").agg(total=ps.sum("n")))
+    flow.output("sessions", rows.session_window("k", at="at", gap=4, total=ps.sum("n"), rows=ps.count()))
     return flow
 
 

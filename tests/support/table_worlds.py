@@ -66,6 +66,48 @@ def upserted_flow() -> ps.Dataflow:
     return flow
 
 
+def growing_flow() -> ps.Dataflow:
+    """Tables that never lose a row, of which only the first rows are kept; and those of each epoch alone."""
+    flow = ps.Dataflow("growing")
+    events = flow.stream_input("events", "k long, n long")
+    grown, more = events.to_table(), flow.stream_input("more", "k long, m long").to_table()
+    first = grown.top(2, "k", by="n desc")
+    flow.output("first", first)
+    flow.output("sums of the first", first.group_by("k").agg(n=ps.sum("n"), rows=ps.count()))
+    flow.output("equal", grown.top(1, "k", by="n", ties=True))
+    flow.output("one", grown.distinct("k", by="n"))
+    flow.output("of all", grown.join(more, "k").top(3, by=("m", "n desc")))
+    flow.output("of the epoch", events.top(1, "k", by="n desc"))
+    return flow
+
+
+def numbered_flow() -> ps.Dataflow:
+    """Places that a condition bounds, which are first rows after optimization."""
+    return ps.sql(
+        """
+        create view latest as select k, n from events
+            qualify row_number() over (partition by k order by n desc) <= 2;
+        create view least as select * from (
+            select k, n, row_number() over (partition by k order by n) as place from events
+        ) s where place = 1;
+        create view most as select e.k, e.n, m.m from events e join more m on e.k = m.k
+            order by m.m desc, e.n limit 3;
+        """,
+        events="k long, n long",
+        more="k long, m long",
+    )
+
+
+def keyed_flow() -> ps.Dataflow:
+    """Upserts whose order is that of epochs, and what is made of their table."""
+    flow = ps.Dataflow("keyed")
+    people = flow.table("people", PEOPLE, key="id", deleted="gone")
+    flow.output("people", people)
+    flow.output("cities", people.group_by("city").agg(rows=ps.count(), latest=ps.max("version")))
+    flow.output("first", people.top(1, "city", by="version desc"))
+    return flow
+
+
 def beside_flow() -> ps.Dataflow:
     """Rows beside others: looked up once, all pairs, the nearest by n; and a table that comes out by key."""
     flow = ps.Dataflow("beside")
@@ -123,12 +165,17 @@ FLOWS: dict[str, Callable[[], ps.Dataflow]] = {
     "upserted": upserted_flow,
     "beside": beside_flow,
     "shared": shared_flow,
+    "growing": growing_flow,
+    "numbered": numbered_flow,
     "reach": lambda: loop_flow("reach"),
     "walks": lambda: loop_flow("walks"),
     "parts": lambda: loop_flow("parts"),
     "rights": rights_flow,
     "timed": lambda: timed_flow("count"),
 }
+
+BY_EPOCH: dict[str, Callable[[], ps.Dataflow]] = {"keyed": keyed_flow}
+"""Flows of which rows must stay in their epochs, so they are not for worlds that gather epochs."""
 
 
 def inputs_of(name: str, seed: int = 0, epochs: int = 5) -> dict[str, Any]:
@@ -152,6 +199,16 @@ def inputs_of(name: str, seed: int = 0, epochs: int = 5) -> dict[str, Any]:
         # The first epoch is empty, so that there is nothing but the row of no rows.
         rows = _changes(rng, epochs - 1, lambda: (rng.choice([0, 1, None]), rng.randrange(4)))
         return {"b": [table_of(e, RIGHT) for e in [[], *rows]]}
+    if name in ("growing", "numbered"):
+        return {
+            table: [
+                [{"k": rng.randrange(3), column: rng.randrange(5)} for _ in range(rng.randrange(4))]
+                for _ in range(epochs)
+            ]
+            for table, column in (("events", "n"), ("more", "m"))
+        }
+    if name == "keyed":
+        return {"people": [table_of(_once_each(rows), PEOPLE) for rows in _upserts(rng, epochs)]}
     if name == "upserted":
         states = [[{"n": rng.randrange(5)} for _ in range(3)] for _ in range(epochs)]
         return {
@@ -189,6 +246,11 @@ def _changes(rng: random.Random, epochs: int, row: Callable[[], Row], most: int 
         there.update(new)
         made.append([(*each, -1) for each in gone] + [(*each, 1) for each in new])
     return made
+
+
+def _once_each(rows: list[Row]) -> list[Row]:
+    """The last row of each key, for keys whose rows of one epoch have no order."""
+    return list({row[0]: row for row in rows}.values())
 
 
 def _upserts(rng: random.Random, epochs: int) -> list[list[Row]]:
