@@ -20,7 +20,7 @@ Besides, late rows that were an error may be dropped from now on: up to here the
 import platform
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any, Final
@@ -32,7 +32,7 @@ from pointstamp.arrow.epoch_column import EpochColumn
 from pointstamp.connectors.sink import Publisher, Sink, complete_publisher, kind_of_sink
 from pointstamp.connectors.source import described, differences, identity_of_source
 from pointstamp.errors import RecoveryError
-from pointstamp.flow.plan import Node, NodeKind, Plan
+from pointstamp.flow.plan import Node, NodeKind, Plan, keeps_nothing
 from pointstamp.journal.history import LAYOUT, FlowShape, OperatorShape
 from pointstamp.operators.spec import OperatorSpec, Prototype, spec_of
 from pointstamp.plan.canonical import (
@@ -57,6 +57,8 @@ _TOLD_APART: Final = (
 """Fields of a node that are compared in another way; those of the second line may change freely."""
 _SIGNED: Final = re.compile(r"\w+ [0-9a-f]{32}\.\d+")
 """A place that has a signature in it."""
+_READS: Final = re.compile(r"(\w+ [0-9a-f]{32}\.\d+)(, output '\w+')?")
+"""What an input reads, before its pact."""
 _NEW_PLACE: Final = "start with a new checkpoint and a new output"
 
 
@@ -114,6 +116,10 @@ def check_shape(
     """Raise RecoveryError if a flow may not resume from the checkpoint of another one."""
     _check_layout(before, now)
     _check_sources(before, now, moved_from or {})
+    common = before.operators.keys() & now.operators.keys()
+    with_state = _with_state(before, common), _with_state(now, common)
+    if not any(_differences(*with_state)):
+        before, now = with_state
     wrong = list(_differences(before, now))
     accepted = list(_acceptable(before, now))
     if not wrong and (accept_changes or not accepted):
@@ -125,6 +131,37 @@ def check_shape(
         f"flow '{now.name}': the checkpoint belongs to another flow: {said}. "
         f"{_other_versions(before, now, has_functions=bool(accepted))}{_way_out(before, now, wrong)}"
     )
+
+
+def _with_state(shape: FlowShape, common: Collection[str]) -> FlowShape:
+    """Return the operators that hold something or run code of the user, with what they read left open.
+
+    The signature of an operator says what its inputs are, so which operators without state compute them does
+    not matter: a plan without an output may read fewer columns before, or do steps in another order. A table
+    that several operators keep together is told by those of them that are in both flows. Outputs have no
+    signature, and are compared with what they read.
+    """
+    kept = {place: each for place, each in shape.operators.items() if each.has_state or each.functions}
+    together: dict[tuple[str, str], str] = {}
+    for table, places in _sharing(shape).items():
+        shared = ", ".join(place for place in places if place in common)
+        together |= {(place, text): shared for what, text in table if what == "source" for place in places}
+
+    def reading(place: str, operator: OperatorShape) -> OperatorShape:
+        if _SIGNED.fullmatch(place) is None:
+            return operator
+        left = dict(operator.parameters)
+        for name, text in operator.parameters.items():
+            found = _READS.match(text)
+            if found is None or found[1] in kept:
+                continue
+            if name.startswith("input '"):
+                left[name] = _READS.sub("", text)
+            elif (place, text) in together:
+                left[name] = f"kept by {together[place, text]}"
+        return replace(operator, parameters=left)
+
+    return replace(shape, operators={place: reading(place, each) for place, each in kept.items()})
 
 
 def in_words(operator: OperatorShape) -> str:
@@ -181,7 +218,9 @@ def operator_shape(plan: Plan, node: Node, epochs: EpochColumn | None = None) ->
     parameters.update({f"setting {name}": value for name, value in node.settings.items()})
     if epochs is not None:
         parameters["epoch"] = words.text(epochs)
-    return OperatorShape(f"{node.kind.value} {node.name}", parameters, words.functions)
+    is_stateless = node.kind is NodeKind.OPERATOR and node.logic is not None and keeps_nothing(node)
+    name = f"{node.kind.value} {node.name}"
+    return OperatorShape(name, parameters, words.functions, has_state=not is_stateless)
 
 
 def _edge(plan: Plan, source: SourcePort) -> str:

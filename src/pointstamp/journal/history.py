@@ -12,7 +12,7 @@ import msgspec
 from pointstamp.connectors.sink import Staged
 from pointstamp.connectors.source import Unit
 
-LAYOUT: Final = 2
+LAYOUT: Final = 3
 """The layout of ``FlowShape``; an entry of an older version has none."""
 
 
@@ -21,11 +21,13 @@ class OperatorShape(msgspec.Struct, frozen=True):
 
     ``name`` is its kind and what it is called; nothing is found by it. What it reads is told by place.
     ``functions`` has a digest for each function or object of the user, in the order of the parameters.
+    ``has_state`` says whether it may hold something after an epoch.
     """
 
     name: str
     parameters: dict[str, str]
     functions: list[str] = []
+    has_state: bool = True
 
 
 class FlowShape(msgspec.Struct, frozen=True, tag=True):

@@ -4,6 +4,9 @@ The signature of an operator is a digest of its kind, its parameters and the sig
 origins and whatever else annotates an operator are not in it, and neither is what reads it. So two operators
 with one signature hold the same table after every epoch, in any version of any view.
 
+- Of an input those columns count that the operator looks at. What else is read there, for another output,
+  changes neither its table nor its state. An operator itself counts with all columns that it has, because
+  its state has them.
 - A function of the user counts by the digest of its code, or by ``version=`` if the user pins it.
 - A variable of a recursion counts by the depth of its loop and its place in it. An operator inside a loop
   depends on the complete recursion, so the signature of the loop is part of its own.
@@ -31,19 +34,21 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Final
 
 import pyarrow as pa  # noqa: F401 - the example above uses it
 
-from pointstamp.errors import FlowError
+from pointstamp.errors import FlowError, PointstampError
 from pointstamp.expressions.tree import Call, Literal
 from pointstamp.flow.plan import Node, NodeKind
 from pointstamp.incremental.window_functions import OrderFunction
 from pointstamp.plan import logical, streams
 from pointstamp.plan.arrow_json import Json
-from pointstamp.plan.logical import Iterate, LogicalOperator, Scan, Variable, loops_of, walk
+from pointstamp.plan.logical import Iterate, LogicalOperator, Scan, Variable, loops_of, unchecked, walk
+from pointstamp.plan.properties import Columns, Found, needed, plain_column, properties_of
 from pointstamp.plan.serialization import PlanWriter, deep_recursion, function_json
 
 ANNOTATIONS: Final = frozenset(each.name for each in fields(LogicalOperator))
@@ -101,16 +106,13 @@ def signatures(roots: Sequence[LogicalOperator], *, without_code: bool = False) 
         for number, variable in enumerate(loop.variables)
     }
     wired = {each: number for number, each in enumerate(each for each in order if isinstance(each, _WIRED))}
-    local: dict[LogicalOperator, str] = {}
-    writer = (_IdentityWriter if without_code else _SignatureWriter)(local)
+    marks: dict[LogicalOperator, Json] = {
+        each: [len(loops[each]), place.get(each)] for each in order if isinstance(each, Variable)
+    }
+    marks |= {each: [number, None] for each, number in wired.items()}
+    writer = (_IdentityWriter if without_code else _SignatureWriter)(marks, roots)
     with deep_recursion():
-        for each in order:
-            content = writer.content_of(each)
-            if isinstance(each, Variable):
-                content["variable"] = [len(loops[each]), place.get(each)]
-            if each in wired:
-                content["wired"] = wired[each]
-            local[each] = _digest(content)
+        local = {each: writer.signature(each) for each in order}
     found: dict[LogicalOperator, str] = {}
     for each in sorted(order, key=lambda operator: len(loops[operator])):
         around = loops[each]
@@ -165,18 +167,57 @@ def _digest(content: Json) -> str:
 
 
 class _SignatureWriter(PlanWriter):
-    """Writes what an operator computes, with the signatures of its inputs in their places."""
+    """Writes what an operator computes; its inputs count by their signatures, in their order."""
 
-    def __init__(self, local: Mapping[LogicalOperator, str]) -> None:
-        super().__init__(lambda operator: {"signature": local[operator]}, self._identity)
+    def __init__(self, marks: Mapping[LogicalOperator, Json], roots: Sequence[LogicalOperator]) -> None:
+        super().__init__(lambda _: "input", self._identity)
+        self._marks = marks
+        """What tells variables apart, and what is wired by hand."""
+        self._roots = roots
+        self._signatures: dict[tuple[LogicalOperator, Columns | None], str] = {}
         self._version: str | None = None
         """What the user pins the functions of the operator to that is being written."""
         self._places: Mapping[str, Json] = {}
         """Of internal columns: their positions in the operator's schema and in those of its inputs."""
         self._has_function = False
 
+    def signature(self, operator: LogicalOperator, used: Columns | None = None) -> str:
+        """Return the signature of an operator, or of what its table is in some columns; default: in all."""
+        while used is not None and isinstance(operator, logical.Project) and _only_selects(operator, used):
+            operator = operator.input
+        key = operator, used
+        if key not in self._signatures:
+            narrow = operator if used is None else _with_columns(operator, used)
+            content = self.content_of(narrow)
+            if operator in self._marks:
+                content["mark"] = self._marks[operator]
+            content["inputs"] = [
+                self.signature(each, columns)
+                for each, columns in zip(operator.inputs, self._looked_at(operator, used), strict=True)
+            ]
+            self._signatures[key] = _digest(content)
+        return self._signatures[key]
+
+    @cached_property
+    def _found(self) -> Found:
+        return properties_of(self._roots)
+
+    def _looked_at(self, operator: LogicalOperator, used: Columns | None) -> list[Columns | None]:
+        """Return for each input the columns that an operator looks at; None: all, or it is not known."""
+        try:
+            everything = [frozenset(each.schema.names) for each in operator.inputs]
+            own = frozenset(operator.schema.names) if used is None else used
+            is_ordered = isinstance(operator, logical.TopK | logical.WindowFunctions)
+            found = needed(operator, own, self._found if is_ordered else {})
+        except _NOT_KNOWN:
+            return [None for _ in operator.inputs]
+        return [
+            columns & every if _has_narrower(each) else None
+            for each, columns, every in zip(operator.inputs, found, everything, strict=True)
+        ]
+
     def content_of(self, operator: LogicalOperator) -> dict[str, Json]:
-        """Return the kind and the parameters of an operator, and the signatures of its inputs."""
+        """Return the kind and the parameters of an operator."""
         self._places = _internal_places(operator)
         self._has_function = False
         content = self.fields_json(operator, ANNOTATIONS)
@@ -231,6 +272,39 @@ class _IdentityWriter(_SignatureWriter):
         if callable(value) and not isinstance(value, type):
             return {"function": None}
         return {"object of": (value if isinstance(value, type) else type(value)).__name__}
+
+
+def _has_narrower(operator: LogicalOperator) -> bool:
+    """Return whether what an operator computes can be told for some of its columns."""
+    if not isinstance(operator, _NARROWER):
+        return False
+    return not any(name.startswith("__") for name in operator.schema.names)  # they count by their positions
+
+
+def _only_selects(operator: logical.Project, used: Columns) -> bool:
+    """Return whether some columns are those of the input, with their names and in their order."""
+    kept = [(name, plain_column(each)) for name, each in operator.columns if name in used]
+    in_order = [name for name in operator.input.schema.names if name in used]
+    return _has_narrower(operator.input) and [(name, name) for name in in_order] == kept
+
+
+def _with_columns(operator: LogicalOperator, used: Columns) -> LogicalOperator:
+    """Return an operator that says of some of its columns only what they are."""
+    with unchecked():
+        match operator:
+            case Scan():
+                return replace(operator, columns=tuple(sorted(used)))
+            case logical.Project():
+                return replace(operator, columns=tuple(each for each in operator.columns if each[0] in used))
+            case _:
+                return operator
+
+
+_NOT_KNOWN: Final = (PointstampError, LookupError, TypeError, ValueError)
+"""Errors of an operator that does not fit its inputs, or whose function was not given."""
+
+_NARROWER: Final = (Scan, logical.Project, logical.Filter)
+"""Operators that keep nothing of columns: those of a table in some columns are those of these columns."""
 
 
 def _internal_places(operator: LogicalOperator) -> dict[str, Json]:
