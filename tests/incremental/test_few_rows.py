@@ -111,7 +111,9 @@ def test_what_was_added_is_found_whatever_the_sizes(keys: tuple[str, ...], sizes
 
 def test_rows_whose_hashes_are_alike_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        runs_module, "hash_kept", lambda columns: [each & np.uint64(1) for each in row_hashing.hash_kept(columns)]
+        runs_module,
+        "hash_kept",
+        lambda columns: [each & np.uint64(1) for each in row_hashing.hash_kept(columns)],
     )
     monkeypatch.setattr(runs_module, "fold_columns", lambda columns, _: columns[0].copy())
     monkeypatch.setattr(runs_module, "has_exact_hashes", lambda _: False)

@@ -85,7 +85,9 @@ def test_a_merge_in_slices_is_the_merge_at_once(
 
 def test_rows_with_the_same_words_stay_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        runs_module, "hash_kept", lambda columns: [each & np.uint64(1) for each in row_hashing.hash_kept(columns)]
+        runs_module,
+        "hash_kept",
+        lambda columns: [each & np.uint64(1) for each in row_hashing.hash_kept(columns)],
     )
     monkeypatch.setattr(runs_module, "fold_columns", lambda columns, _: columns[0].copy())
     monkeypatch.setattr(runs_module, "has_exact_hashes", lambda _: False)
