@@ -183,9 +183,7 @@ def test_oracle_ties_of_two_words(rows: list[tuple[int, int]]) -> None:
 
 
 @given(st.data(), st.lists(_integer, min_size=1, max_size=9), st.lists(_integer, min_size=1, max_size=9))
-def test_oracle_values_are_added_where_they_belong(
-    data: st.DataObject, totals: list[int], given: list[int]
-) -> None:
+def test_oracle_values_are_added_to_totals(data: st.DataObject, totals: list[int], values: list[int]) -> None:
     asked = data.draw(
         st.lists(st.tuples(st.integers(0, len(totals) - 1), st.integers(0, len(values) - 1)), max_size=20)
     )
@@ -197,9 +195,7 @@ def test_oracle_values_are_added_where_they_belong(
 
 
 @given(st.data(), st.lists(_integer, max_size=20), st.lists(_integer, max_size=20))
-def test_oracle_weights_of_two_runs_are_added_up(
-    data: st.DataObject, ones: list[int], others: list[int]
-) -> None:
+def test_oracle_weights_of_two_are_added(data: st.DataObject, ones: list[int], others: list[int]) -> None:
     both = ones + others
     order = data.draw(st.permutations(range(len(both))))
     same = sorted(data.draw(st.sets(st.integers(1, len(both) - 1)))) if len(both) > 1 else []
