@@ -102,6 +102,18 @@ def test_oracle_rows_of_two_columns_are_interleaved(data: st.DataObject, kind: p
     assert values_of(found, kind) == [both[place] for place in at]
 
 
+@given(st.data(), kinds_and_columns(4))
+def test_oracle_rows_are_gathered_from_any_part_in_any_order(
+    data: st.DataObject, made: tuple[pa.DataType, list[tuple[pa.Array, Values]]]
+) -> None:
+    kind, parts = made
+    every = [(part, row) for part, (_, values) in enumerate(parts) for row in range(len(values))]
+    asked = data.draw(st.lists(st.sampled_from(every), max_size=60)) if every else []
+    part_of, at = positions([part for part, _ in asked]), positions([row for _, row in asked])
+    (found,) = columns.gathered([[kept_column(array)] for array, _ in parts], part_of, at, [kind])
+    assert values_of(found, kind) == [parts[part][1][row] for part, row in asked]
+
+
 @given(st.data(), st.sampled_from(list(KINDS)))
 def test_oracle_rows_are_equal_where_python_says_so(data: st.DataObject, kind: pa.DataType) -> None:
     (one, left), (other, right) = data.draw(column(kind)), data.draw(column(kind))

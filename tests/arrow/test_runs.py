@@ -147,3 +147,132 @@ def test_oracle_ranges_are_expanded(ranges: list[tuple[int, int]]) -> None:
     which, at = runs.expanded(begins, ends)
     wanted = [(number, begin + each) for number, (begin, size) in enumerate(ranges) for each in range(size)]
     assert list(zip(which.tolist(), at.tolist(), strict=True)) == wanted
+
+
+# Groups, and the first rows of keys.
+
+_integer = st.integers(-3, 3)
+
+
+def integers(values: Sequence[int]) -> npt.NDArray[np.int64]:
+    return np.array(values, np.int64)
+
+
+def words(values: Sequence[int]) -> npt.NDArray[np.uint64]:
+    return np.array(values, np.uint64)
+
+
+@given(st.lists(_word, max_size=60).map(sorted), st.data())
+def test_oracle_groups_of_equal_words_and_their_sums(given_words: list[int], data: st.DataObject) -> None:
+    firsts, group, same = runs.groups(words(given_words))
+    different = sorted(set(given_words))
+    assert firsts.tolist() == [given_words.index(word) for word in different]
+    assert group.tolist() == [different.index(word) for word in given_words]
+    assert sorted([*firsts.tolist(), *same.tolist()]) == list(range(len(given_words)))
+    values = data.draw(st.lists(_integer, min_size=len(group), max_size=len(group)))
+    wanted = [
+        sum(v for v, of in zip(values, group, strict=True) if of == each) for each in range(len(firsts))
+    ]
+    assert runs.group_sums(integers(values), firsts).tolist() == wanted
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=40))
+def test_oracle_ties_of_two_words(rows: list[tuple[int, int]]) -> None:
+    found = runs.ties(words([one for one, _ in rows]), words([other for _, other in rows]))
+    assert found.tolist() == ties_of(rows)
+
+
+@given(st.data(), st.lists(_integer, min_size=1, max_size=9), st.lists(_integer, min_size=1, max_size=9))
+def test_oracle_values_are_added_to_totals(data: st.DataObject, totals: list[int], values: list[int]) -> None:
+    asked = data.draw(
+        st.lists(st.tuples(st.integers(0, len(totals) - 1), st.integers(0, len(values) - 1)), max_size=20)
+    )
+    found = integers(totals)
+    runs.add_at(found, integers([to for to, _ in asked]), integers(values), integers([at for _, at in asked]))
+    for to, at in asked:
+        totals[to] += values[at]
+    assert found.tolist() == totals
+
+
+@given(st.data(), st.lists(_integer, max_size=20), st.lists(_integer, max_size=20))
+def test_oracle_weights_of_two_are_added(data: st.DataObject, ones: list[int], others: list[int]) -> None:
+    both = ones + others
+    order = data.draw(st.permutations(range(len(both))))
+    same = sorted(data.draw(st.sets(st.integers(1, len(both) - 1)))) if len(both) > 1 else []
+    at, (sums,) = runs.added_up(integers(order), integers(same), [integers(ones)], [integers(others)])
+    wanted: list[tuple[int, int]] = []
+    for place, row in enumerate(order):
+        if place in same:
+            wanted[-1] = wanted[-1][0], wanted[-1][1] + both[row]
+        else:
+            wanted.append((row, both[row]))
+    assert list(zip(at.tolist(), sums.tolist(), strict=True)) == [each for each in wanted if each[1]]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), max_size=40).map(sorted),
+    st.sets(st.integers(0, 4)).map(sorted),
+    st.integers(1, 4),
+    st.booleans(),
+)
+def test_oracle_the_first_rows_of_keys(
+    rows: list[tuple[int, int]], wanted: list[int], most: int, with_buckets: bool
+) -> None:
+    keys, prefixes = words([key << 62 | 7 for key, _ in rows]), words([prefix for _, prefix in rows])
+    hashes = words([key << 62 | 7 for key in wanted if key < 4])
+    buckets, shift = None, 0
+    if with_buckets and rows:
+        made = buckets_of(keys)
+        buckets, shift = made.begins, int(made.shift)
+    bounds, is_all = np.full(len(hashes), 2**64 - 1, np.uint64), np.ones(len(hashes), np.bool_)
+    which, at = runs.first_places(keys, prefixes, hashes, buckets, shift, most, bounds, is_all)
+    expected = []
+    for number, key in enumerate(each for each in wanted if each < 4):
+        own = [row for row, (of, _) in enumerate(rows) if of == key]
+        expected += [(number, row) for row in own[:most]]
+        assert is_all[number] == (len(own) <= most)
+        assert bounds[number] == (2**64 - 1 if len(own) <= most else rows[own[most - 1]][1])
+    assert list(zip(which.tolist(), at.tolist(), strict=True)) == expected
+
+
+@given(st.data(), st.integers(1, 4), st.integers(1, 4))
+def test_oracle_keys_whose_first_rows_are_decided(data: st.DataObject, keys: int, wanted: int) -> None:
+    row = st.tuples(st.integers(0, keys - 1), st.integers(0, 4), _integer)
+    stored, changed = data.draw(st.lists(row, max_size=30)), data.draw(st.lists(row, max_size=20))
+    bounds = data.draw(st.lists(st.integers(0, 5), min_size=keys, max_size=keys))
+    is_all = data.draw(st.lists(st.booleans(), min_size=keys, max_size=keys))
+
+    def columns(of: list[tuple[int, int, int]]) -> tuple[Any, Any, Any]:
+        return integers([a for a, _, _ in of]), words([b for _, b, _ in of]), integers([c for _, _, c in of])
+
+    found = runs.decided(words(bounds), np.array(is_all), wanted, *columns(stored), *columns(changed))
+    known, own, left = (each.tolist() for each in found)
+    sure: dict[int, bool] = {}
+    for key in range(keys):
+        before = sum(w for k, p, w in stored if k == key and (is_all[key] or p < bounds[key]))
+        after = before + sum(w for k, p, w in changed if k == key and (is_all[key] or p < bounds[key]))
+        sure[key] = is_all[key] or (before >= wanted and after >= wanted)
+    assert left == [key for key in range(keys) if not sure[key]]
+    for rows, kept in ((stored, known), (changed, own)):
+        assert kept == [at for at, (k, p, _) in enumerate(rows) if sure[k] and (is_all[k] or p < bounds[k])]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 3)), max_size=30),
+    st.integers(0, 4),
+    st.booleans(),
+)
+def test_oracle_the_first_copies_of_groups(rows: list[tuple[int, int, int]], count: int, ties: bool) -> None:
+    rows.sort()
+    is_new = [at == 0 or rows[at][:2] != rows[at - 1][:2] for at in range(len(rows))]
+    kept, before = runs.first_of_groups(
+        integers([group for group, _, _ in rows]),
+        np.array(is_new, np.bool_) if ties else None,
+        integers([weight for _, _, weight in rows]),
+        count,
+    )
+    for at, (group, rank, weight) in enumerate(rows):
+        earlier = [w for g, r, w in rows[:at] if g == group and (r < rank or not ties)]
+        assert before[at] == sum(earlier)
+        left = max(count - sum(earlier), 0)
+        assert kept[at] == (weight if left else 0) if ties else kept[at] == min(left, weight)

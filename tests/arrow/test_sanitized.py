@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-TESTS = ("tests/arrow/test_columns.py", "tests/arrow/test_runs.py", "tests/arrow/test_hashing.py")
+TESTS = [f"tests/arrow/test_{name}.py" for name in ("batches", "columns", "hashing", "index", "runs")]
+TESTS.append("tests/incremental/test_sums.py")
 
 
 def _library(name: str) -> str | None:

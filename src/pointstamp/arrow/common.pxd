@@ -18,6 +18,13 @@ cdef inline uint64_t mixed(uint64_t word) noexcept nogil:
     return word ^ (word >> 31)
 
 
+cdef inline uint64_t unmixed(uint64_t word) noexcept nogil:
+    """The word of which this is splitmix64."""
+    word = (word ^ (word >> 31) ^ (word >> 62)) * <uint64_t>0x319642B2D24D8EC3
+    word = (word ^ (word >> 27) ^ (word >> 54)) * <uint64_t>0x96DE1B173F119089
+    return (word ^ (word >> 30) ^ (word >> 60)) - <uint64_t>0x9E3779B97F4A7C15
+
+
 cdef inline uint64_t word_at(const uint8_t *at) noexcept nogil:
     """Eight bytes as a word, wherever they lie."""
     cdef uint64_t word

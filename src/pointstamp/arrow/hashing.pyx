@@ -7,7 +7,7 @@ cimport numpy as cnp
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from pointstamp.arrow.common cimport (
-    ALONE_ROWS_MAX, data_of, is_set, mixed, part_at, rows_of, word_at, words_of,
+    ALONE_ROWS_MAX, data_of, is_set, mixed, part_at, places_of, rows_of, unmixed as unmixed_word, word_at, words_of,
 )
 
 cnp.import_array()
@@ -49,12 +49,8 @@ def unmixed(cnp.ndarray words):
     cdef cnp.npy_intp shape = rows
     cdef cnp.ndarray found = cnp.PyArray_EMPTY(1, &shape, cnp.NPY_INT64, 0)
     cdef uint64_t *out = <uint64_t *>cnp.PyArray_DATA(found)
-    cdef uint64_t word
     for row in range(rows):
-        word = at[row]
-        word = (word ^ (word >> 31) ^ (word >> 62)) * <uint64_t>0x319642B2D24D8EC3
-        word = (word ^ (word >> 27) ^ (word >> 54)) * <uint64_t>0x96DE1B173F119089
-        out[row] = (word ^ (word >> 30) ^ (word >> 60)) - <uint64_t>0x9E3779B97F4A7C15
+        out[row] = unmixed_word(at[row])
     return found
 
 
@@ -275,4 +271,16 @@ def fold_runs(cnp.ndarray hashes, cnp.ndarray counts, uint64_t base):
             power *= base
         at += sizes[row]
         out[row] = mixed(total)
+    return made
+
+
+def workers_of(cnp.ndarray hashes, uint64_t workers):
+    """The high 32 bits of each hash, scaled down to the numbers of so many workers."""
+    cdef const uint64_t *at = <const uint64_t *>data_of(hashes, 8)
+    cdef Py_ssize_t rows = rows_of(hashes), row
+    cdef cnp.ndarray made = places_of(rows)
+    cdef int64_t *out = <int64_t *>cnp.PyArray_DATA(made)
+    with nogil:
+        for row in range(rows):
+            out[row] = <int64_t>(((at[row] >> 32) * workers) >> 32)
     return made
