@@ -1,14 +1,19 @@
 """What an object may have is declared: no code asks an object by ``getattr`` or ``hasattr`` for a method.
 
 Optional methods of sources, sinks, operators, stores, aggregates and state are protocols with a default, for
-which ``isinstance`` asks (``operators/interface.py`` has those of operators). Only the uses below are left,
-by file. The list may only shrink: a use that is gone is removed from it, and a new one fails.
+which ``optional.conforms`` asks (``operators/interface.py`` has those of operators). Only the uses below are
+left, by file. The list may only shrink: a use that is gone is removed from it, and a new one fails.
 """
 
 import ast
 from collections import Counter
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import pytest
+
+from pointstamp.connectors.source import complete_source, is_source
+from pointstamp.errors import FlowError
 
 SOURCE: Final = Path(__file__).parent.parent / "src" / "pointstamp"
 
@@ -16,6 +21,7 @@ FIELDS: Final = "a field or an attribute whose name is data: of a dataclass, an 
 PYTHON: Final = "what Python gives some objects: __name__, __module__, __file__, __code__, __notes__, __len__"
 OTHERS: Final = "what another library, or another version of one, has: pyarrow, pyspark, ibis, fork"
 SLOTS: Final = "a slot of this very class that may not have been set"
+ONE: Final = "the one place that asks, for the members that a protocol declares"
 HOT: Final = "measured: isinstance with a protocol takes microseconds, for each port of each worker"
 
 LEFT: Final[dict[str, tuple[int, str]]] = {
@@ -46,6 +52,7 @@ LEFT: Final[dict[str, tuple[int, str]]] = {
     "incremental/asof_join.py": (1, OTHERS),
     "journal/flow_shape.py": (1, FIELDS),
     "operators/capability.py": (7, SLOTS),
+    "optional.py": (1, ONE),
     "order/frontier.py": (1, HOT),
     "plan/canonical.py": (13, FIELDS),
     "plan/explain.py": (4, OTHERS),
@@ -97,3 +104,32 @@ def test_no_object_is_asked_for_what_is_not_declared() -> None:
     assert not new, f"declare what is asked for in a protocol with a default: {new}"
     gone = {name: found[name] for name, (count, _) in LEFT.items() if found[name] < count}
     assert not gone, f"fewer are left than the list has; write these numbers into it: {gone}"
+
+
+class Wrapped:
+    """What an object of a user may be: it passes everything on to another one."""
+
+    def __init__(self, inner: object) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._inner, name)
+
+
+def test_an_object_that_passes_on_what_another_has_has_its_optional_methods() -> None:
+    class Inner:
+        def watch(self) -> None: ...
+
+        def read(self) -> None: ...
+
+        def after(self) -> None: ...
+
+        def check(self) -> None:
+            raise FlowError("checked")
+
+    given: Any = Wrapped(Inner())
+    assert is_source(given)
+    assert not is_source(Wrapped(object()))
+    with pytest.raises(FlowError, match="checked"):
+        complete_source(given).check()
+    assert complete_source(given).lanes("") is None

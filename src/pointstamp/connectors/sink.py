@@ -24,12 +24,13 @@ differ (``complete_sink`` adds the others where a query takes the sink).
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias
 
 import msgspec
 import pyarrow as pa
 
 from pointstamp.errors import StorageError
+from pointstamp.optional import conforms
 from pointstamp.storage.port import Storage
 
 Epochs: TypeAlias = Mapping[int, Sequence[pa.RecordBatch]]
@@ -259,39 +260,32 @@ def begin_output(publisher: Publisher) -> bool:
 # One protocol for each optional method, with the default that a sink, a writer or a publisher without it has.
 
 
-@runtime_checkable
 class _StagesEarly(Protocol):
     def stage_early(self, output: str, epochs: Epochs, /) -> list[Staged]: ...
 
 
-@runtime_checkable
 class _ChecksOutputs(Protocol):
     def check_outputs(self, before: Collection[str], /) -> bool | None: ...
 
 
-@runtime_checkable
 class _Prepares(Protocol):
     def prepared(
         self, number: int, epochs_through: int, staged: Sequence[Staged], /
     ) -> AbstractContextManager[None]: ...
 
 
-@runtime_checkable
 class _Begins(Protocol):
     def begin(self) -> bool | None: ...
 
 
-@runtime_checkable
 class _Compacts(Protocol):
     def compactor(self) -> Compactor | None: ...
 
 
-@runtime_checkable
 class _StagesElsewhere(Protocol):
     def staging_in(self, storage: Storage, /) -> Sink: ...
 
 
-@runtime_checkable
 class _ChecksPlace(Protocol):
     def check_place(self) -> None: ...
 
@@ -307,7 +301,7 @@ class _CompleteWriter(WriterBase):
 
     def stage_early(self, output: str, epochs: Epochs) -> list[Staged]:
         given = self._given
-        stage = given.stage_early if isinstance(given, _StagesEarly) else given.stage
+        stage = given.stage_early if conforms(given, _StagesEarly) else given.stage
         return stage(output, epochs)
 
 
@@ -327,19 +321,19 @@ class _CompletePublisher(PublisherBase):
         self._given.discard(generation, keep)
 
     def check_outputs(self, before: Collection[str]) -> bool | None:
-        if isinstance(self._given, _ChecksOutputs):
+        if conforms(self._given, _ChecksOutputs):
             return self._given.check_outputs(before)
         return super().check_outputs(before)
 
     def prepared(
         self, number: int, epochs_through: int, staged: Sequence[Staged]
     ) -> AbstractContextManager[None]:
-        if isinstance(self._given, _Prepares):
+        if conforms(self._given, _Prepares):
             return self._given.prepared(number, epochs_through, staged)
         return super().prepared(number, epochs_through, staged)
 
     def begin(self) -> bool | None:
-        return self._given.begin() if isinstance(self._given, _Begins) else super().begin()
+        return self._given.begin() if conforms(self._given, _Begins) else super().begin()
 
 
 class _CompleteSink(SinkBase):
@@ -358,12 +352,12 @@ class _CompleteSink(SinkBase):
         return self.given.publisher()
 
     def compactor(self) -> Compactor | None:
-        return self.given.compactor() if isinstance(self.given, _Compacts) else super().compactor()
+        return self.given.compactor() if conforms(self.given, _Compacts) else super().compactor()
 
     def staging_in(self, storage: Storage) -> Sink:
         given = self.given
-        return complete_sink(given.staging_in(storage)) if isinstance(given, _StagesElsewhere) else self
+        return complete_sink(given.staging_in(storage)) if conforms(given, _StagesElsewhere) else self
 
     def check_place(self) -> None:
-        if isinstance(self.given, _ChecksPlace):
+        if conforms(self.given, _ChecksPlace):
             self.given.check_place()

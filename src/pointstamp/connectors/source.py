@@ -39,6 +39,7 @@ import msgspec
 import pyarrow as pa
 
 from pointstamp.errors import FlowError
+from pointstamp.optional import conforms
 from pointstamp.storage.anywhere import recorded_place
 
 Position: TypeAlias = Any
@@ -223,7 +224,6 @@ class SourceBase(_SourcePort):
         return 0
 
 
-@runtime_checkable
 class _Watched(Protocol):
     def watch(self, position: Position, *, available_now: bool = False) -> Watch: ...
 
@@ -234,7 +234,7 @@ class _Watched(Protocol):
 
 def is_source(given: object) -> TypeGuard[Source]:
     """Whether something is a source, and not rows."""
-    return isinstance(given, _Watched) and not isinstance(given, type)
+    return conforms(given, _Watched) and not isinstance(given, type)
 
 
 def complete_source(source: Source) -> SourceBase:
@@ -250,48 +250,39 @@ def complete_watch(watch: Watch) -> WatchBase:
 # One protocol for each optional method, with the default that a watch or a source without it has.
 
 
-@runtime_checkable
 class _WaitsFor(Protocol):
     def waits_for(self) -> str | None: ...
 
 
-@runtime_checkable
 class _Refreshes(Protocol):
     def refresh(self) -> None: ...
 
 
-@runtime_checkable
 class _SaysIfRefreshing(Protocol):
     @property
     def is_refreshing(self) -> bool: ...
 
 
-@runtime_checkable
 class _Checks(Protocol):
     def check(self) -> None: ...
 
 
-@runtime_checkable
 class _NamesUnits(Protocol):
     def units_named(self, position: Position, names: Iterable[str], /) -> list[Unit] | None: ...
 
 
-@runtime_checkable
 class _Renews(Protocol):
     def renewed(self, unit: Unit, /) -> Unit | None: ...
 
 
-@runtime_checkable
 class _SharesTicks(Protocol):
     def share_of_tick(self, unit: Unit, /) -> float: ...
 
 
-@runtime_checkable
 class _HasLanes(Protocol):
     def lanes(self, position: Position, /) -> Collection[int] | None: ...
 
 
-@runtime_checkable
 class _Skips(Protocol):
     def skipped(self, part: Part, /) -> int: ...
 
@@ -316,15 +307,15 @@ class _CompleteWatch(WatchBase):
         self._given.close()
 
     def waits_for(self) -> str | None:
-        return self._given.waits_for() if isinstance(self._given, _WaitsFor) else None
+        return self._given.waits_for() if conforms(self._given, _WaitsFor) else None
 
     def refresh(self) -> None:
-        if isinstance(self._given, _Refreshes):
+        if conforms(self._given, _Refreshes):
             self._given.refresh()
 
     @property
     def is_refreshing(self) -> bool:
-        return isinstance(self._given, _SaysIfRefreshing) and self._given.is_refreshing
+        return conforms(self._given, _SaysIfRefreshing) and self._given.is_refreshing
 
 
 class _CompleteSource(SourceBase):
@@ -350,33 +341,33 @@ class _CompleteSource(SourceBase):
         return self.given.describe()
 
     def check(self) -> None:
-        if isinstance(self.given, _Checks):
+        if conforms(self.given, _Checks):
             self.given.check()
 
     def identity(self) -> Mapping[str, str]:
         given = self.given
-        return given.identity() if isinstance(given, Identified) else {"kind": type(given).__qualname__}
+        return given.identity() if conforms(given, Identified) else {"kind": type(given).__qualname__}
 
     @property
     def moved_from(self) -> str | None:
-        place = self.given.moved_from if isinstance(self.given, Moved) else None
+        place = self.given.moved_from if conforms(self.given, Moved) else None
         return None if place is None else str(place)
 
     def units_named(self, position: Position, names: Iterable[str]) -> list[Unit] | None:
         given = self.given
-        return given.units_named(position, names) if isinstance(given, _NamesUnits) else None
+        return given.units_named(position, names) if conforms(given, _NamesUnits) else None
 
     def renewed(self, unit: Unit) -> Unit | None:
-        return self.given.renewed(unit) if isinstance(self.given, _Renews) else unit
+        return self.given.renewed(unit) if conforms(self.given, _Renews) else unit
 
     def share_of_tick(self, unit: Unit) -> float:
-        return self.given.share_of_tick(unit) if isinstance(self.given, _SharesTicks) else 0.0
+        return self.given.share_of_tick(unit) if conforms(self.given, _SharesTicks) else 0.0
 
     def lanes(self, position: Position) -> Collection[int] | None:
-        return self.given.lanes(position) if isinstance(self.given, _HasLanes) else None
+        return self.given.lanes(position) if conforms(self.given, _HasLanes) else None
 
     def skipped(self, part: Part) -> int:
-        return self.given.skipped(part) if isinstance(self.given, _Skips) else 0
+        return self.given.skipped(part) if conforms(self.given, _Skips) else 0
 
 
 # Check the byte limit of a tick.
@@ -525,7 +516,7 @@ class Moved(Protocol):
 
 def identity_of_source(source: object) -> dict[str, str]:
     """Return the identity of a source; its class if it does not say one."""
-    if isinstance(source, Identified):
+    if conforms(source, Identified):
         return {str(key): str(value) for key, value in source.identity().items()}
     kind = type(source)
     return {"kind": kind.__qualname__}
@@ -555,7 +546,7 @@ def options_of(source: Any, *free: str) -> dict[str, str]:  # noqa: ANN401 - a d
 
 def moved_from_of(source: object) -> str | None:
     """Return the place from which a source was moved; None if it was not."""
-    return str(source.moved_from) if isinstance(source, Moved) and source.moved_from is not None else None
+    return str(source.moved_from) if conforms(source, Moved) and source.moved_from is not None else None
 
 
 def differences(before: Identity, now: Identity, moved_from: str | None) -> Iterator[str]:

@@ -24,6 +24,7 @@ from pointstamp.arrow.arrays import integers
 from pointstamp.connectors.files import partitions as hive
 from pointstamp.connectors.sink import Epochs, Staged, WriterBase
 from pointstamp.errors import SchemaError
+from pointstamp.optional import conforms
 from pointstamp.storage.port import SizesAtOnce, Storage
 
 EPOCH_COLUMN: Final = pa.field("epoch", pa.int64())
@@ -173,7 +174,7 @@ def missing(storage: Storage, files: Iterable[Staged]) -> Iterator[str]:
 
 def _sizes(storage: Storage, names: Sequence[str]) -> Iterable[int | None]:
     """The sizes of objects; a far storage is asked for all at once."""
-    return storage.sizes(names) if isinstance(storage, SizesAtOnce) else map(storage.size, names)
+    return storage.sizes(names) if conforms(storage, SizesAtOnce) else map(storage.size, names)
 
 
 def file_schema(output: str, schema: pa.Schema) -> pa.Schema:

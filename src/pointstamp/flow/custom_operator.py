@@ -20,6 +20,7 @@ from pointstamp.operators.interface import (
     WatchesFrontiers,
 )
 from pointstamp.operators.spec import OperatorSpec, Prototype
+from pointstamp.optional import conforms
 from pointstamp.state.declared import declares_state
 from pointstamp.topology.summary import Summary, identity
 
@@ -84,12 +85,12 @@ def add_custom(
 
     ``outputs`` and ``summaries`` may also be attributes of the object.
     """
-    own = logic.outputs if isinstance(logic, SaysWhatItSends) else {}
+    own = logic.outputs if conforms(logic, SaysWhatItSends) else {}
     declared = own if outputs is None else outputs
     named = dict(declared) if isinstance(declared, Mapping) else {"out": declared}
     schemas = {output: as_schema(schema) for output, schema in named.items()}
     _check_methods(name, logic)
-    own_summaries = logic.summaries if isinstance(logic, DeclaresSummaries) else None
+    own_summaries = logic.summaries if conforms(logic, DeclaresSummaries) else None
     given = own_summaries if summaries is None else summaries
     rounds = len(next(iter(inputs.values())).loops)
     return add_operator(
@@ -104,7 +105,7 @@ def add_custom(
 
 
 def _check_methods(name: str, logic: object) -> None:
-    if not isinstance(logic, Starts | Receives | IsNotified | WatchesFrontiers):
+    if not any(conforms(logic, each) for each in (Starts, Receives, IsNotified, WatchesFrontiers)):
         raise FlowError(
             f"operator '{name}' is a {type(logic).__name__} without any of the methods on_start, on_receive, "
             "on_notify, on_frontier. Define one of them."
@@ -112,8 +113,8 @@ def _check_methods(name: str, logic: object) -> None:
 
 
 def _takes_times_in_order(name: str, logic: object) -> bool:
-    if not isinstance(logic, TakesTimes):
-        return isinstance(logic, IsNotified) and declares_state(logic)
+    if not conforms(logic, TakesTimes):
+        return conforms(logic, IsNotified) and declares_state(logic)
     said: object = logic.takes_times_in_order
     if not isinstance(said, bool):
         raise FlowError(

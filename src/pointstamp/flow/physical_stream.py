@@ -84,6 +84,11 @@ from pointstamp.topology.ports import SourcePort
 from pointstamp.topology.summary import Summary, delay, enter, feedback, leave
 
 
+def kind_of(given: object) -> str:
+    """Return what an error calls the class of something: a user knows no physical streams."""
+    return type(given).__name__.removeprefix("Physical")
+
+
 class PhysicalStream(Outlet):
     """A stream of Arrow batches with times; made by a flow and by operations on other streams."""
 
@@ -94,7 +99,7 @@ class PhysicalStream(Outlet):
         for key in keys:
             if not isinstance(key, str):
                 raise FlowError(
-                    f"{self}: exchange takes names of columns, got {type(key).__name__}. Give a function "
+                    f"{self}: exchange takes names of columns, got {kind_of(key)}. Give a function "
                     "for the shard of each row as exchange(by=function)."
                 )
         self.check_columns("exchange", keys)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from pointstamp.errors import FlowError
+from pointstamp.optional import conforms
 from pointstamp.reduce.aggregate import Accumulates, Aggregate, Aggregation, FunctionAggregate
 
 
@@ -19,7 +20,7 @@ class Reducing:
 
 def is_aggregation(value: object) -> TypeGuard[Aggregation]:
     """Whether a value is an aggregate: a built-in one, or an object with the methods of ``Accumulator``."""
-    is_own = not isinstance(value, type) and isinstance(value, Accumulates)
+    is_own = not isinstance(value, type) and conforms(value, Accumulates)
     return isinstance(value, Aggregate | FunctionAggregate) or is_own
 
 

@@ -24,7 +24,7 @@ from pointstamp.arrangement.open_changes import OpenChanges
 from pointstamp.arrangement.run import Layout
 from pointstamp.errors import FlowError
 from pointstamp.flow.outlet import add_operator
-from pointstamp.flow.physical_stream import PhysicalStream
+from pointstamp.flow.physical_stream import PhysicalStream, kind_of
 from pointstamp.flow.updates import Passes
 from pointstamp.incremental.hash_join import Joining, joining, without_null_keys
 from pointstamp.incremental.physical_table import PhysicalTable, deltas_of
@@ -156,7 +156,7 @@ def looked_up(
     who = f"'{name}' of {stream}"
     if not isinstance(table, PhysicalTable):
         raise FlowError(
-            f"{who}: expected a table to look rows up in, got {type(table).__name__}. Make a table of a "
+            f"{who}: expected a table to look rows up in, got {kind_of(table)}. Make a table of a "
             "stream with to_table()."
         )
     if how not in ("inner", "left"):

@@ -23,7 +23,7 @@ from pointstamp.expressions.time_windows import Span
 from pointstamp.expressions.tree import Expression, Value, col
 from pointstamp.flow.event_epochs import epochs_above
 from pointstamp.flow.outlet import Outlet, add_operator, check_adds_up, wiring
-from pointstamp.flow.physical_stream import PhysicalLoop, PhysicalStream
+from pointstamp.flow.physical_stream import PhysicalLoop, PhysicalStream, kind_of
 from pointstamp.flow.plan import How
 from pointstamp.flow.updates import Passes
 from pointstamp.flow.watermarks import has_promise
@@ -368,7 +368,7 @@ class PhysicalTable:
     def _check_table(self, name: str, other: "PhysicalTable") -> None:
         if not isinstance(other, PhysicalTable):
             raise FlowError(
-                f"'{name}' of {self} needs a table, got {type(other).__name__}. Make a table "
+                f"'{name}' of {self} needs a table, got {kind_of(other)}. Make a table "
                 "of a stream with to_table()."
             )
 
@@ -451,7 +451,7 @@ class PhysicalTableLoop:
             if not isinstance(start, str | pa.Schema):
                 raise FlowError(
                     f"{who} needs its table in round 0, or the columns of an empty one, got "
-                    f"{type(start).__name__}. Give one of these."
+                    f"{kind_of(start)}. Give one of these."
                 )
             made = again = self._loop.variable(weighed_columns(who, as_schema(start)), name)
             initial = None
@@ -488,7 +488,7 @@ class PhysicalTableLoop:
         if not isinstance(table, PhysicalTable):
             raise FlowError(
                 f"loop '{self.name}': {act} of a loop of tables needs a table, got "
-                f"{type(table).__name__}. Make a table of a stream with to_table()."
+                f"{kind_of(table)}. Make a table of a stream with to_table()."
             )
         return deltas_of(table)
 

@@ -43,6 +43,7 @@ from pointstamp.journal.entries import (
     encoded,
     entry_of,
 )
+from pointstamp.optional import conforms
 from pointstamp.storage.port import SaysIfExclusive, Storage
 
 E = TypeVar("E")
@@ -92,7 +93,7 @@ class Journal(Generic[E]):
         The writer's mark tells this hold from every other; it is drawn at random where none is given. Two
         that share one would each take the other's entries for its own: give it in simulations only.
         """
-        if isinstance(storage, SaysIfExclusive) and not storage.is_exclusive:
+        if conforms(storage, SaysIfExclusive) and not storage.is_exclusive:
             warnings.warn(
                 f"{storage.address} cannot tell apart two drivers that write at the same instant. Make sure "
                 "that only one driver runs, or put the checkpoint on a local disk, S3, Google Cloud "

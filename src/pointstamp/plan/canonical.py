@@ -42,6 +42,7 @@ from pointstamp.expressions.compiler import Compiled
 from pointstamp.expressions.tree import Expression
 from pointstamp.operators.interface import DeclaresState
 from pointstamp.operators.spec import Label
+from pointstamp.optional import conforms
 from pointstamp.state.saved import Saving
 from pointstamp.topology.ports import SourcePort
 
@@ -348,7 +349,7 @@ def schema_text(schema: pa.Schema) -> str:
 
 def declared_state(logic: Any) -> dict[str, str]:  # noqa: ANN401 - a user's object, or its class
     """Return the attributes that a user's operator declares as state, and how each is saved."""
-    state = logic.state if isinstance(logic, DeclaresState) else None
+    state = logic.state if conforms(logic, DeclaresState) else None
     ways = state.items() if isinstance(state, Mapping) else ()
     return {name: type(way).__name__.strip("_").lower() for name, way in ways if isinstance(way, Saving)}
 

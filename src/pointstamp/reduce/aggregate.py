@@ -38,7 +38,7 @@ does:
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np  # noqa: F401 - the example above uses it
 import pyarrow as pa
@@ -74,7 +74,6 @@ AggregateKind: TypeAlias = Literal[
 ]
 
 
-@runtime_checkable
 class Accumulates(Protocol):
     """The methods of an ``Accumulator``."""
 
@@ -106,7 +105,6 @@ class Accumulates(Protocol):
         ...
 
 
-@runtime_checkable
 class Accumulator(Accumulates, Protocol):
     """A custom aggregate over one column; to read several, make one struct of them first.
 
@@ -122,7 +120,6 @@ class Accumulator(Accumulates, Protocol):
         ...
 
 
-@runtime_checkable
 class DeclaresTypes(Protocol):
     """An accumulator that says what the Python objects in its state are; default: anything."""
 

@@ -14,6 +14,7 @@ import pyarrow.types as types
 
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.tree import Column, Expression, col, lit, when
+from pointstamp.optional import conforms
 from pointstamp.reduce.accumulators import Count, ExactSum, Extreme, FloatSum, Mean, ObjectExtreme
 from pointstamp.reduce.aggregate import Accumulator, Aggregate, Aggregation, FunctionAggregate
 
@@ -33,7 +34,7 @@ class Bound:
 
 def bind(who: str, name: str, aggregation: Aggregation, schema: pa.Schema) -> Bound:
     """The aggregate for columns of this schema; SchemaError says what it cannot be made of."""
-    if not isinstance(aggregation, Aggregate | Accumulator):
+    if not (isinstance(aggregation, Aggregate) or conforms(aggregation, Accumulator)):
         raise FlowError(
             f"{who}: '{name}' needs an aggregate, got {type(aggregation).__name__} {aggregation!r}. Write "
             f"one such as ps.sum('amount'), or an object with {', '.join(_ACCUMULATOR)}."

@@ -15,6 +15,7 @@ import pyarrow.types as types
 
 from pointstamp.arrow.hash_table import Slots
 from pointstamp.errors import FlowError, SchemaError
+from pointstamp.optional import conforms
 from pointstamp.reduce.accumulators import State, SumTooLarge
 from pointstamp.reduce.aggregate import DeclaresTypes
 from pointstamp.reduce.binding import Bound, plain_type
@@ -176,7 +177,7 @@ class ColumnCodec(Protocol):
 
 def codecs_of(accumulator: Any, columns: Mapping[str, Column]) -> dict[str, ColumnCodec]:  # noqa: ANN401
     """Return how each column of an accumulator's state is saved."""
-    declared = accumulator.state_types() if isinstance(accumulator, DeclaresTypes) else {}
+    declared = accumulator.state_types() if conforms(accumulator, DeclaresTypes) else {}
     return {name: _codec_of(column.dtype, declared.get(name, Any)) for name, column in columns.items()}
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pointstamp.errors import FlowError, RecoveryError
 from pointstamp.operators.context import Context
 from pointstamp.operators.interface import DeclaresState, Restores, Saves
+from pointstamp.optional import conforms
 from pointstamp.state.pieces import Piece, Stateful
 from pointstamp.state.saved import Saving
 
@@ -23,8 +24,8 @@ def stateful_of(logic: Any, name: str) -> Stateful | None:  # noqa: ANN401 - a p
     if isinstance(logic, Stateful):
         return logic
     declared = _declared(logic, name)
-    if declared is None and isinstance(logic, Saves | Restores):
-        half, other = ("save", "restore") if isinstance(logic, Saves) else ("restore", "save")
+    if declared is None and (conforms(logic, Saves) or conforms(logic, Restores)):
+        half, other = ("save", "restore") if conforms(logic, Saves) else ("restore", "save")
         raise FlowError(
             f"operator '{name}' is a {type(logic).__name__} with the method {half}() but without "
             f"{other}(). Add {other}(), or rename {half}() if it has nothing to do with snapshots."
@@ -34,7 +35,7 @@ def stateful_of(logic: Any, name: str) -> Stateful | None:  # noqa: ANN401 - a p
 
 def declares_state(logic: Any) -> bool:  # noqa: ANN401 - a plain object, or its class
     """Whether an operator says that it keeps something, in either way."""
-    declared = logic.state if isinstance(logic, DeclaresState) else None
+    declared = logic.state if conforms(logic, DeclaresState) else None
     is_named = isinstance(declared, Mapping) and any(isinstance(each, Saving) for each in declared.values())
     return is_named or isinstance(logic, Stateful)
 
@@ -78,7 +79,7 @@ class DeclaredState:
 
 def _declared(logic: Any, name: str) -> Mapping[str, Saving] | None:  # noqa: ANN401
     """What is declared; an attribute ``state`` that is something else is the operator's own affair."""
-    declared = logic.state if isinstance(logic, DeclaresState) else None
+    declared = logic.state if conforms(logic, DeclaresState) else None
     if not isinstance(declared, Mapping):
         return None
     savings = {attribute for attribute, saving in declared.items() if isinstance(saving, Saving)}

@@ -33,6 +33,7 @@ import fsspec
 from fsspec.registry import known_implementations
 
 from pointstamp.errors import StorageError
+from pointstamp.optional import conforms
 from pointstamp.redaction import harmless, identity, redact, redact_text
 from pointstamp.storage.local import LocalStorage
 from pointstamp.storage.port import (
@@ -93,7 +94,7 @@ def storage_at(path: str | os.PathLike[str], **options: Any) -> Storage:  # noqa
 
 def url_of(storage: Storage) -> str:
     """Return the address that opens a storage, which may contain a password: never for a message."""
-    return storage.url if isinstance(storage, HasUrl) else storage.address
+    return storage.url if conforms(storage, HasUrl) else storage.address
 
 
 class FsspecStorage:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from pointstamp.errors import AlreadyStored, StorageError
+from pointstamp.optional import conforms
 from pointstamp.storage.port import SaysIfTried, Storage
 
 RACERS: Final = 4
@@ -29,7 +30,7 @@ def check_exclusive(storage: Storage) -> None:
 
     Stores of this host, and those that cannot say it anyway, are not tried.
     """
-    if not (isinstance(storage, SaysIfTried) and storage.needs_trial):
+    if not (conforms(storage, SaysIfTried) and storage.needs_trial):
         return
     names = [f"{FOLDER}/{uuid.uuid4().hex}-{number}" for number in range(ROUNDS)]
     race = _Race(storage, names)

@@ -9,7 +9,7 @@ Names are relative, with ``/`` between their parts: ``journal/000000000042``.
 
 import errno
 from collections.abc import Sequence
-from typing import Final, Protocol, TypeAlias, runtime_checkable
+from typing import Final, Protocol, TypeAlias
 
 from pointstamp.errors import AlreadyStored, NotStored, StorageError
 
@@ -64,7 +64,6 @@ class Storage(Protocol):
 # What a storage may say besides, each with a default.
 
 
-@runtime_checkable
 class SaysIfExclusive(Protocol):
     """A storage that says whether of several writers of a new object one wins; default: so it is."""
 
@@ -74,7 +73,6 @@ class SaysIfExclusive(Protocol):
         ...
 
 
-@runtime_checkable
 class SaysIfTried(Protocol):
     """A storage that says whether exclusive creation must be tried before it is relied on; default: no."""
 
@@ -84,7 +82,6 @@ class SaysIfTried(Protocol):
         ...
 
 
-@runtime_checkable
 class HasUrl(Protocol):
     """A storage that another address opens than the one for messages; default: it is the same."""
 
@@ -94,7 +91,6 @@ class HasUrl(Protocol):
         ...
 
 
-@runtime_checkable
 class SizesAtOnce(Protocol):
     """A storage that can be asked for many sizes at once; default: one after the other."""
 

@@ -13,6 +13,7 @@ from pointstamp.operators.context import Context
 from pointstamp.operators.interface import IsNotified, Receives, SharesState, Starts, WatchesFrontiers
 from pointstamp.operators.notify import Request
 from pointstamp.operators.portstate import InputState, OutputState, moves_of
+from pointstamp.optional import conforms
 from pointstamp.progress.pointstamp import WorkerIndex
 from pointstamp.topology.domain import Time
 from pointstamp.topology.graph import OperatorGraph
@@ -91,11 +92,11 @@ class Instance:
         self._stash = Inbox()
         self._read_frontier = read_frontier
         logic = self.logic
-        self._on_receive: Any = logic.on_receive if isinstance(logic, Receives) else None
-        self._on_notify: Any = logic.on_notify if isinstance(logic, IsNotified) else None
+        self._on_receive: Any = logic.on_receive if conforms(logic, Receives) else None
+        self._on_notify: Any = logic.on_notify if conforms(logic, IsNotified) else None
         self.authority.can_be_notified = self._on_notify is not None
-        self.on_frontier: Any = logic.on_frontier if isinstance(logic, WatchesFrontiers) else None
-        self._on_start: Any = logic.on_start if isinstance(logic, Starts) else None
+        self.on_frontier: Any = logic.on_frontier if conforms(logic, WatchesFrontiers) else None
+        self._on_start: Any = logic.on_start if conforms(logic, Starts) else None
 
     def share_with(self, others: dict[Any, Any]) -> None:
         """Let the operator keep what others of its worker keep, too, in one place with them."""

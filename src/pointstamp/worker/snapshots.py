@@ -26,6 +26,7 @@ from pointstamp.errors import OperatorError, PointstampWarning, RecoveryError
 from pointstamp.flow.plan import Node, NodeKind
 from pointstamp.operators.capability import Capability, hold
 from pointstamp.operators.interface import IsRestored
+from pointstamp.optional import conforms
 from pointstamp.state.declared import stateful_of
 from pointstamp.state.memory_budget import attributes_of
 from pointstamp.state.pieces import Piece
@@ -161,7 +162,7 @@ class Snapshots:
                 instance.call(lambda _: stateful.restore(context, saved.tables), "when it was restored")
             except OperatorError as error:
                 raise RecoveryError(_unreadable(error, saved.tables)) from error.__cause__
-        if isinstance(instance.logic, IsRestored):
+        if conforms(instance.logic, IsRestored):
             instance.call(instance.logic.on_restore, "when it was restored")
         for number, time in saved.awaited:
             authority.act_for(None if number < 0 else instance.inputs[number], time)
