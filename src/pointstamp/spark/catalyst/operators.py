@@ -91,7 +91,7 @@ class PlanTranslator:
         for field, identity in zip(schema, relation.output, strict=True):
             own = relation.columns[identity]
             expression = col(own)
-            if relation.operator.schema.field(own).type != field.type:
+            if relation.operator.schema.field(own).type != field.type and not pa.types.is_null(field.type):
                 expression = expression.cast(field.type)
             columns[field.name] = expression
         operator = self._translation.operators.project(relation.operator, columns)
