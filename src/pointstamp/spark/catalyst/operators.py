@@ -245,7 +245,7 @@ def _filter(translation: Translation, node: PlanNode) -> BoundRelation:
     child = translation.relation(node.children[0])
     child, [condition] = translation.without_subqueries(child, [node.fields["condition"]])
     operator = child.operator
-    for each in conjuncts(condition):
+    for each in conjuncts(_element(condition, child)):
         expression = translation.expression(each, child.columns)
         operator = translation.operators.make(logical.Filter, operator, expression)
     return replace(child, operator=operator, is_single=False)
