@@ -51,7 +51,9 @@ def check_same(ours: Rows, theirs: Rows, who: str, *, only_doubles: bool = False
 def _key(row: tuple[Any, ...]) -> list[tuple[int, Any]]:
     """Exact values decide first; numbers come as they are printed with few digits, and NaN after them."""
     numbers = (int, float, Decimal)
-    exact = [(1, str(each)) for each in row if not isinstance(each, numbers)]
+    exact: list[tuple[int, Any]] = [
+        (place, str(each)) for place, each in enumerate(row) if not isinstance(each, numbers)
+    ]
     return exact + [_number_key(each) for each in row if isinstance(each, numbers)]
 
 

@@ -140,6 +140,9 @@ TEXTS = {
     "whole": "select id, price / sum(price) over (partition by city) as share, max(id) over () as "
     "top from orders",
     "over_groups": "select city, rank() over (order by sum(amount), city) as r from orders group by city",
+    "subquery_beside_groups": "select city, sum(price) as s, (select count(*) from shops) as n, "
+    "sum(price - (select min(size) from shops)) + (select max(size) from shops) as m from orders "
+    "group by rollup(city)",
     "greatest_struct": "select city, max(struct(price, id)) as m, count(distinct price) as c, "
     "min(if(id % 4 = 0, null, struct(amount, city))) filter (where id > 3) as n, "
     "max_by(id, struct(price, id)) as b from orders group by city",

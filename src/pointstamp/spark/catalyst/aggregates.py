@@ -46,8 +46,14 @@ def aggregate(translation: Translation, node: PlanNode) -> BoundRelation:
     child = translation.relation(node.children[0])
     grouping: list[ExpressionNode] = node.fields["groupingExpressions"]
     results: list[ExpressionNode] = node.fields["aggregateExpressions"]
-    child, given = translation.without_subqueries(child, [*grouping, *results])
+    child, given = translation.without_functions(child, [*grouping, *results])
     grouping, results = given[: len(grouping)], given[len(grouping) :]
+    # A subquery in a key or an aggregate is a column of the input, any other one a column of the groups.
+    asked = [each for result in results for each in walk(result) if each.kind == "AggregateExpression"]
+    child, given = translation.without_subqueries(child, [*grouping, *asked])
+    grouping = given[: len(grouping)]
+    own = {id(old): new for old, new in zip(asked, given[len(grouping) :], strict=True) if old is not new}
+    results = [replaced(each, own) for each in results]
     keys: list[str] = []
     found: dict[Any, str] = {}
     for number, each in enumerate(grouping):
@@ -95,6 +101,7 @@ def aggregate(translation: Translation, node: PlanNode) -> BoundRelation:
             arrays[id_of(result)] = tuple(ids)
         else:
             plain.append(replaced(result, stand_in))
+    relation, plain = translation.without_subqueries(relation, plain)
     projected = project_onto(translation, relation, plain)
     return replace(projected, arrays=arrays, is_single=not grouping)
 

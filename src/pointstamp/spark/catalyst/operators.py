@@ -91,7 +91,7 @@ class PlanTranslator:
         for field, identity in zip(schema, relation.output, strict=True):
             own = relation.columns[identity]
             expression = col(own)
-            if relation.operator.schema.field(own).type != field.type:
+            if relation.operator.schema.field(own).type != field.type and not pa.types.is_null(field.type):
                 expression = expression.cast(field.type)
             columns[field.name] = expression
         operator = self._translation.operators.project(relation.operator, columns)
@@ -247,7 +247,7 @@ def _filter(translation: Translation, node: PlanNode) -> BoundRelation:
     child = translation.relation(node.children[0])
     child, [condition] = translation.without_subqueries(child, [node.fields["condition"]])
     operator = child.operator
-    for each in conjuncts(condition):
+    for each in conjuncts(_element(condition, child)):
         expression = translation.expression(each, child.columns)
         operator = translation.operators.make(logical.Filter, operator, expression)
     return replace(child, operator=operator, is_single=False)

@@ -60,6 +60,8 @@ def _value(translator: ExpressionContext, node: TreeNode, value: Any, kind: pa.D
         return array_of([int(value)], kind)[0]
     if types.is_duration(kind):
         return timedelta(microseconds=int(value))
+    if types.is_list(kind) and value == "[]":
+        return pa.scalar([], kind)
     raise translator.rejected(node, f"a literal of the type {node.fields['dataType']} is not supported")
 
 
