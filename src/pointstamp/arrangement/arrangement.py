@@ -1,4 +1,4 @@
-"""An arrangement: a table by key, as a few sorted runs, so that a change never touches the rest.
+"""An arrangement: a table indexed by key, stored as a few sorted runs.
 
 A lookup of many keys is a few calls for each run. Rows that cancel out are removed when their runs are
 merged.

@@ -1,4 +1,4 @@
-"""A run: rows with weights in the order of their keys' hashes, columnar, and never changed once it is made.
+"""A run: immutable columnar rows with weights, sorted by key hash.
 
 Rows are sorted by words of 64 bits: first the hash of the key, last the hash of the whole row, so that all
 rows of a key lie together, and equal rows side by side; where the key is the whole row there is one word.

@@ -1,4 +1,4 @@
-"""The graph of ``pointstamp demo``: edges that arrive as files, what was published of them, and the judge.
+"""The graph of ``pointstamp demo``: edge files, published results, and verification.
 
 ``Arrivals`` writes the edges of a seed into a folder, one Parquet file after the other; each file appears
 when it is whole. ``Labels`` puts published changes together. ``differences`` compares every published epoch

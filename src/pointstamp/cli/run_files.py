@@ -1,4 +1,4 @@
-"""The files of ``pointstamp run``: which format a path has, its rows as one table, and the output folder.
+"""The files of ``pointstamp run``: formats, rows and the output folder.
 
 An input is a Parquet, CSV or JSON-lines file, or a folder of files of one of these formats. A file may have
 more columns than the flow asks for; those are ignored. Columns of CSV and JSON are read as the types that the

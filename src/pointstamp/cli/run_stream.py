@@ -1,4 +1,4 @@
-"""``pointstamp run --stream``: a flow that follows folders as files arrive, on this machine or on Spark.
+"""``pointstamp run --stream``: a flow that follows folders, locally or on Spark.
 
 An input that is a folder is followed; one that is a file is read once. Every epoch is published under the
 output folder as soon as it is complete and saved, and the checkpoint has what is needed to continue: the same

@@ -1,4 +1,4 @@
-"""The session of a shell: tables with their rows, views, and the one flow that keeps these up to date.
+"""The session of a SQL shell: tables with rows, views, and their flow.
 
 A change of tables is an epoch of the flow, which runs in this process. A view that is created later needs
 another flow, because a flow does not grow while it runs: there the tables are fed again, as they are now, or,

@@ -1,4 +1,4 @@
-"""The loop of the shell: takes the next statement or command, does it, and shows what came of it."""
+"""The loop of the SQL shell: read a statement or command, execute it, show results."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Operators that users write: any number of inputs and outputs, in Naiad's style or in timely's.
+"""Custom operators with any number of inputs and outputs.
 
 An operator is a plain object. It has an ``outputs`` attribute, the schema of its output or a mapping from
 names to schemas, and any of these methods:

@@ -1,4 +1,4 @@
-"""Windows of event time: spans of one length, in one of which each instant lies, or in several that overlap.
+"""Windows of event time: tumbling or sliding intervals.
 
 A window begins at a multiple of the slide (of the size, where there is no slide) after the beginning of 1970,
 or after a whole ``offset`` from there, and ends before the next instant: its end is the first that is no

@@ -1,4 +1,4 @@
-"""Operators of a user's own in a plan: an object with methods, copied for each worker."""
+"""Custom operators in a plan: an object with methods, copied per worker."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar

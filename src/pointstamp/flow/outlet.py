@@ -1,4 +1,4 @@
-"""Outlets: one output of a node of the plan, and how further nodes are wired to it.
+"""Outlets: an output port of a plan node, and wiring to it.
 
 An outlet is where a stream comes from, without the verbs that a user chains on it: those are a ``Stream``'s,
 which is an outlet. What is wired here is checked here: inputs of one operator stand in one flow and one

@@ -1,4 +1,4 @@
-"""Vertex programs in rounds, as in Pregel (Malewicz et al. 2010), with deletions: custom graph algorithms.
+"""Vertex programs in rounds, as in Pregel (Malewicz et al. 2010), with deletions.
 
     nearest = graphs.pregel(
         graph,

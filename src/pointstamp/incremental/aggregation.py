@@ -1,4 +1,4 @@
-"""How a reduction of a table is built: its columns checked, and the operator chosen that keeps it up to date.
+"""Build the aggregation of a table: check columns and choose the operator.
 
 A reduction without keys is that of one group, of all rows, which is there from the first epoch on, with rows
 or without.

@@ -1,4 +1,4 @@
-"""Debezium's change events: what became of a row of a database, with the row before and after.
+"""Debezium change events: rows before and after each change.
 
 An event has an operation, ``op``: ``c`` and ``r`` bring the row ``after`` (created, or read by a first look
 at the whole table), ``u`` replaces ``before`` by ``after``, and ``d`` deletes ``before``. Events come as

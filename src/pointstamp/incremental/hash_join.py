@@ -1,4 +1,4 @@
-"""What a join was asked for: which columns meet, and what comes out under which names.
+"""Checks of join arguments: key columns and names of results.
 
 The key comes out once, under the name that it has on the left; of the right side come all other columns, with
 a suffix where the left side has one of that name.

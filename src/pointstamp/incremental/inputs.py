@@ -1,4 +1,4 @@
-"""The ways into a table: rows that are added, rows with weights, and upserts by key.
+"""Inputs of tables: inserted rows, rows with weights, and upserts.
 
 Invariant: no table begins with a weight below zero, nor with updates that are taken for rows; except that of
 an input that is trusted not to delete rows that are not there.

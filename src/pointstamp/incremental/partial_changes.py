@@ -1,4 +1,4 @@
-"""Which changes come in parts: whether a row may come several times at one time, as far as the plan tells.
+"""Partial changes: whether a row may occur several times at one time.
 
 What an operator has computed from all that came at a time, by key, is consolidated already: each row comes
 once for each time, from one worker. Adding it up again before it leaves would cost as much as making it.

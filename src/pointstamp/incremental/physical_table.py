@@ -1,4 +1,4 @@
-"""Tables: what a user chains operations on, where a stream is what happens and a table what there is.
+"""Physical tables: operations of tables lowered to streams of changes.
 
 A table is a stream of changes, rows with a weight as their last column, and its value at a time is the sum of
 all changes up to it. Every operation keeps the law: what it has emitted up to an epoch, consolidated, is what

@@ -1,4 +1,4 @@
-"""Functions of a row and its place among the rows of its key, in an order: what ``over`` takes.
+"""Window functions: functions of a row and its place in a partition.
 
 They are SQL's window functions, with PySpark's names: ``ps.lag("price")``, ``ps.row_number()``. The order is
 total, because what ``by`` leaves open is decided by all columns; so a running sum is that of the rows up to

@@ -1,4 +1,4 @@
-"""Rows with what their place among the rows of their key says of them; the function of ``over``.
+"""The operator of window functions: ``over``.
 
 A group is put in order as a whole whenever one of its rows changes, so a change costs the rows of its key.
 Only rows for which something differs are sent.

@@ -1,4 +1,4 @@
-"""What an operator is, as data: its class, and by name everything that it is made with.
+"""Operators as data: a class and its arguments by name.
 
 A plan has the spec of each operator, and each worker calls it to make its own. Whatever asks something of
 an operator asks its spec, by the names of parameters.

@@ -1,4 +1,4 @@
-"""The coordinator: the driver's part of a query as a state machine, ticks in and commits out.
+"""The coordinator: the state machine of the driver, from ticks to commits.
 
 It knows what the sources offer, records ticks in the ledger, which stores each before or with the next
 commit, deals their parts out, asks for snapshots, and commits an epoch when every member has saved it. It has

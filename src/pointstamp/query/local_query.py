@@ -1,4 +1,4 @@
-"""Queries on this machine, without Spark: the same snapshots, journal and publishing, in processes or in one.
+"""Queries on this machine, without Spark, in one process or several.
 
 ``start`` begins a query on sources; ``run_to_end`` runs a flow over data at hand, with a checkpoint: when it
 is called again with the same data, it resumes from there, no matter what ended it.

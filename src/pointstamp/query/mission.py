@@ -1,4 +1,4 @@
-"""What a crew is sent out with: everything that a member needs to know, as one value that can be pickled."""
+"""The mission of a crew: everything that its members need, as one value."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

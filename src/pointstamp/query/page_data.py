@@ -1,4 +1,4 @@
-"""What is known of a query as plain data for a page, and as samples for machines. Pure functions."""
+"""Data of a query for the dashboard and for metrics, as pure functions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

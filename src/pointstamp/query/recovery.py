@@ -1,4 +1,4 @@
-"""The beginning of a generation: it turns what is stored into everything that a driver needs to continue.
+"""Recovery: from the stored state to the start of a generation.
 
 Taking the journal over fences every older driver. What was committed, but may not have been published, is
 published again; the newest snapshot is found, or the newest whole one where a member has found one damaged;

@@ -1,4 +1,4 @@
-"""Savepoints: their names, and a query with a checkpoint of its own that resumes from what another has kept.
+"""Savepoints: their names, and starting a query from one.
 
 A name stands for one savepoint until that is dropped: a user who relies on it must not find another one in
 its place. When a savepoint is dropped, every file goes that nothing else needs.

@@ -1,4 +1,4 @@
-"""A live display of a run: how far it is, how fast, in which rounds its loops are, and what holds it back.
+"""The live display of a run: progress, rates, rounds, and frontier holders.
 
     with LiveDisplay.for_stream() as display:
         while run.step():

@@ -1,4 +1,4 @@
-"""A live display of a query: epochs published, rates, rounds of loops, what holds it back, and restarts.
+"""The live display of a query: epochs, rates, rounds, holders and restarts.
 
     with QueryDisplay(query, facts=lambda: [("files", "12")]) as display:
         while query.is_active and display.wait():

@@ -1,4 +1,4 @@
-"""Workers of a query on Spark: the tasks of a job, which the driver speaks to through a mesh.
+"""Workers of a query on Spark: tasks of a job, connected through the mesh.
 
 How they are formed is in ``worker_formation``. The workers of a generation end when one of them is lost. The
 driver learns that from Spark, whose job ends, or from the mesh, whichever is first; it tells the others to

@@ -1,4 +1,4 @@
-"""An errand: something done with Spark in a thread of its own, whose jobs every other thread can cancel.
+"""Calls of Spark in a separate thread, whose jobs can be cancelled.
 
 An interrupt of the keyboard comes to the main thread, wherever it is. In the middle of a call to Java it
 breaks more than that call: py4j then closes every connection to the same gateway, those of other threads and

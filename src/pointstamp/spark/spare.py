@@ -1,4 +1,4 @@
-"""A spare crew on Spark: tasks that have met and stand by, so that a lost crew is replaced at once.
+"""A spare crew on Spark, which replaces a lost crew at once.
 
 It is a separate job, with as many tasks as the query has workers. Its tasks have loaded everything,
 know each other and the driver, and sleep (``query.standby``). It is started when a crew has become ready, so

@@ -1,4 +1,4 @@
-"""Form workers: start a Spark job, and serve the rendezvous until enough of its tasks have registered.
+"""Start workers: submit a Spark job, and serve the rendezvous.
 
 The driver opens a rendezvous and sends its address along with the tasks (``crew_task``). Tasks register as
 Spark starts them. Once enough have, they are the workers: as many as wished for, or fewer, if Spark has no

@@ -1,4 +1,4 @@
-"""Conditions taken apart: what is joined by AND, of which tables each part speaks, which are keys."""
+"""Conditions split into conjuncts: their tables and join keys."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

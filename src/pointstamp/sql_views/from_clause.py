@@ -1,4 +1,4 @@
-"""FROM with its joins, and the parts of WHERE that can be applied on the way.
+"""FROM with its joins, and the pushed-down parts of WHERE.
 
 A comma binds weaker than JOIN, as in Spark. Inner joins go to a pool (``joins``); one of another kind takes
 what was joined since the last comma as its left side. A part of WHERE that speaks only of that left side is

@@ -1,4 +1,4 @@
-"""WITH RECURSIVE as a loop: the start, and what a step adds to it, until nothing changes.
+"""WITH RECURSIVE as a loop: base and recursive term until a fixed point.
 
 With UNION the table is a set. Its value is the least one that holds the start and, with rows, what the step
 makes of them: the fixpoint of Datalog. SQL says it by giving the step only the rows that are new, which is

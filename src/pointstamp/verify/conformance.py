@@ -1,4 +1,4 @@
-"""The judge of traces: every event must be a legal action of the models, and every state must be safe.
+"""Verification of traces: each event must be an action of the models.
 
 The events of a run are mapped to the actions of the exchange protocol and the combined tracker (Brun et al.
 2021, sections 4 and 6). After each event the guards of its action and the properties that it could break are

@@ -1,4 +1,4 @@
-"""The judge of a running query in a process of its own, so that the driver's loop is never held up by it.
+"""The verifier of a running query, in a separate process.
 
 Driver and judge speak through one socket, in msgpack with a type and a length before each message; nothing is
 unpickled. The driver never blocks: messages that the socket does not take wait here, and are sent when the

@@ -1,4 +1,4 @@
-"""The judge's own process: the messages to it, its answers, and the events that it keeps for a trace.
+"""The verifier process: messages, answers, and kept events.
 
 ``main`` reads messages from a socket until the driver is gone, and answers after each read: how far it is,
 what it has found, or that it has failed itself. After a finding or a failure it reads no more.

@@ -1,4 +1,4 @@
-"""One worker: a copy of the whole flow, and ``step``, which alone decides what happens next.
+"""A worker: a copy of the flow, driven by ``step``.
 
 A step takes in what has arrived, lets one operator act, and when none has anything to do sends the progress
 that has gathered and draws conclusions from what the others have sent. Everything that an activation

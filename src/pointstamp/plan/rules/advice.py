@@ -1,4 +1,4 @@
-"""What the physical layer may do with less state than usual, as data: lowering decides whether it does.
+"""Hints for lowering: opportunities for less state, as data.
 
 - ``single_values``: a ``min`` or ``max`` (``max_by``, ``first`` and the like) of a table that never loses a
   row needs its present value and no other: no row can be deleted that was better.

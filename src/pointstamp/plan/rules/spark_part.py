@@ -1,4 +1,4 @@
-"""The part of a plan that Spark can compute from the history of an input, as data.
+"""The part of a plan that Spark can compute from the history of an input.
 
 Law: the part is a prefix of the plan: a Scan and the operators of single rows above it, each the only reader
 of the one before. What the rest of the plan makes of the rows of the part is what it made of the rows of the

@@ -1,4 +1,4 @@
-"""Python functions of Spark's users, called on Arrow batches as Spark's own Python workers call them.
+"""Python functions of Spark users, called on Arrow batches.
 
 Values become arguments, and results values, with the conversions of the ``pyspark`` that is installed where
 the function runs, so what a function is given and what becomes of its result is Spark's. A ``MapBatches``
