@@ -129,5 +129,5 @@ def test_what_is_no_such_expression_is_refused_in_words() -> None:
         ps.errors.PointstampError, match=r"rand\(\) .*stands in the SQL of the expression:\nSELECT"
     ):
         ps.view(T.select(r=ibis.random()))
-    with pytest.raises(ps.errors.PointstampError, match="the column 'i' has the type inet of Ibis"):
+    with pytest.raises(ps.errors.PointstampError, match="the column 'i' has the Ibis type inet"):
         ps.view(ibis.table({"i": "inet"}, name="hosts"))
