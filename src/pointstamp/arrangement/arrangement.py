@@ -150,7 +150,7 @@ class Arrangement:
             self._kept.keep_within(budget)
 
     def largest_keys(self, most: int) -> list[KeyRows]:
-        """The keys with the most rows, by a sample; none where the key is the whole row."""
+        """The keys with the most rows, by a sample; none where the key is the complete row."""
         return [] if self.layout.is_by_row else largest_keys(self._runs, most)
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -261,7 +261,7 @@ class Arrangement:
         )
 
     def weights_of(self, run: Run, rows: Positions | None = None) -> Integers:
-        """How often each row of a run is there, or each of some, where the key is the whole row."""
+        """How often each row of a run is there, or each of some, where the key is the complete row."""
         assert self.layout.is_by_row
         keys, hashes = (run.keys, run.words[0]) if rows is None else _keys_at(run, rows)
         there = np.zeros(len(hashes), np.int64)
@@ -270,7 +270,7 @@ class Arrangement:
         return there
 
     def sums_of(self, run: Run) -> list[Integers]:
-        """The stored weights of each row of a run, one array for each, where the key is the whole row."""
+        """The stored weights of each row of a run, one array for each, where the key is the complete row."""
         assert self.layout.is_by_row
         found = list(self._found(run.keys, run.words[0], None))
         there = [np.zeros(len(run), np.int64) for _ in self.layout.weights]
@@ -324,7 +324,7 @@ class Scattered:
         return Scattered(self.schema, self.parts, self.part_of.take(rows), self.at.take(rows))
 
     def taken(self, rows: Positions) -> pa.RecordBatch:
-        """Some of these rows as a batch of their own."""
+        """Some of these rows as a separate batch."""
         return as_batch(self.columns(rows), self.schema)
 
     def columns(self, rows: Positions) -> list[KeptColumn]:
@@ -360,7 +360,7 @@ class FirstRows:
     rows: Scattered
     prefixes: Hashes
     hashes: Hashes
-    """Of whole rows."""
+    """Of complete rows."""
     weights: Integers
     group: Positions
     """Of which key each row is."""

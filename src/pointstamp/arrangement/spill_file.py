@@ -64,7 +64,7 @@ class RunFile:
 
     @property
     def memory_bytes(self) -> int:
-        """What waits in memory until it is whole."""
+        """What waits in memory until it is complete."""
         return sum(column.memory_bytes for column in self._columns)
 
     def add(self, part: Run) -> None:

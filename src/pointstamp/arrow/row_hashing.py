@@ -336,7 +336,7 @@ def partition(batch: pa.RecordBatch, keys: Sequence[str], workers: int) -> list[
 
     Where all rows belong to one worker that part is the batch itself. Otherwise all rows are copied once, and
     the parts are slices of that copy: they share its buffers, so one part alive keeps all of it. Of a large
-    batch each part is a copy of its own.
+    batch each part is a separate copy.
     """
     parts: list[pa.RecordBatch | None] = [None] * workers
     if batch.num_rows == 0:

@@ -5,7 +5,7 @@ output folder as soon as it is complete and saved, and the checkpoint has what i
 command continues where the last one stopped, whatever stopped it.
 
 Ctrl-C (or SIGTERM) finishes the epochs in flight; a second one does not wait. Both leave
-whole epochs only, and a checkpoint to resume from. A mistake in the command line is a UsageError, raised
+complete epochs only, and a checkpoint to resume from. A mistake in the command line is a UsageError, raised
 before anything is started or written.
 """
 

@@ -57,7 +57,7 @@ class Typed:
         self._remember()
 
     def __iter__(self) -> Iterator[str]:
-        """Each text that is whole: one command, or statements up to a semicolon."""
+        """Each text that is complete: one command, or statements up to a semicolon."""
         waiting = ""
         while True:
             try:

@@ -126,7 +126,7 @@ class Tick(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class Save(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """Snapshot the last epoch that the ticks so far have completed: whole, or what changed since."""
+    """Snapshot the last epoch that the ticks so far have completed: complete, or what changed since."""
 
     is_whole: bool
 

@@ -106,7 +106,7 @@ def add_custom(
     outputs: OneSchema | NamedSchemas | None,
     summaries: Mapping[tuple[str, str], Sequence[Summary]] | None,
 ) -> list[Stream]:
-    """Add an operator of a user's own; return its outputs.
+    """Add a custom operator; return its outputs.
 
     ``outputs`` and ``summaries`` may also be attributes of the object.
     """

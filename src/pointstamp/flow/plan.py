@@ -70,7 +70,7 @@ _DOORS = {NodeKind.ENTER, NodeKind.LEAVE, NodeKind.FEEDBACK, NodeKind.DELAY}
 # (``pointstamp.progress.broadcast``).
 
 ShardFunction: TypeAlias = Callable[[pa.RecordBatch], Any]
-"""Gives the shard of each row of a batch: whole numbers from 0 on, as an Arrow or numpy array or a list."""
+"""Gives the shard of each row of a batch: integers from 0 on, as an Arrow or numpy array or a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class ExchangeByFunction:
 
     function: ShardFunction
     columns: pa.Schema | None = None
-    """What the function is given, so that a shard can be computed again; None for whole rows."""
+    """What the function is given, so that a shard can be computed again; None for complete rows."""
 
     def __str__(self) -> str:
         name = getattr(self.function, "__name__", type(self.function).__name__)
@@ -243,7 +243,7 @@ NO_CHAINS: Final = OperatorChains({}, {}, frozenset())
 
 @dataclass(slots=True)
 class Plan:
-    """A whole flow as data."""
+    """A complete flow as data."""
 
     name: str
     root: TimeOrder[Any] = EPOCHS

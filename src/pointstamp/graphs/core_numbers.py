@@ -162,7 +162,7 @@ class Shells:
         self._beside.change(one, other, length, np.full(len(one), by, np.int64))
 
     def _peel(self, count: int) -> None:
-        """Peel the whole graph."""
+        """Peel the complete graph."""
         one, _, _, _ = self._beside.rows()
         left = np.bincount(one, minlength=count)
         is_there, there = np.ones(count, np.bool_), np.arange(count)

@@ -167,7 +167,7 @@ _VALUE: Final = "__value"
 
 
 def can_be_apart(schema: pa.Schema, found: Mapping[str, TableAggregate]) -> bool:
-    """Whether there are different values to count, and nothing that looks at whole rows besides."""
+    """Whether there are different values to count, and nothing that looks at complete rows besides."""
     kinds = {each.kind for each in found.values()}
     return "count_distinct" in kinds and all(_fits(schema, each) for each in found.values())
 

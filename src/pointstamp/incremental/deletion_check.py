@@ -123,7 +123,7 @@ def has_fingerprints(schema: pa.Schema) -> bool:
 
 
 def fingerprints_of(run: Run) -> pa.RecordBatch:
-    """The fingerprints of a run whose key is the whole row, with its weights."""
+    """The fingerprints of a run whose key is the complete row, with its weights."""
     assert run.layout.is_by_row
     columns = [hash_array(column, OTHER) for column in run.rows.columns]
     other = unmixed(fold_columns(columns, len(run), OTHER))

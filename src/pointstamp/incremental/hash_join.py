@@ -168,7 +168,7 @@ class JoinPlan:
     where: Compiled | None = None
     """What must hold of a pair besides, over the columns of the result."""
     nulls_match: bool = False
-    """Whether a null in a key equals a null, as it does where whole rows are compared."""
+    """Whether a null in a key equals a null, as it does where complete rows are compared."""
 
 
 class InnerJoin:

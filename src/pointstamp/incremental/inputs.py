@@ -55,7 +55,7 @@ class TableWay:
     trusted: bool | None = None
     """Whether rows that are deleted are known to be there; None: of change feeds of databases they are."""
     empty: str | None = None
-    """Of whole states: the column that marks a row which is none, but says that its epoch counts."""
+    """Of complete states: the column that marks a row which is none, but says that its epoch counts."""
     events: Events | None = None
     """Debezium's change events in place of rows."""
 

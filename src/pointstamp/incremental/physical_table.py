@@ -204,7 +204,7 @@ class Table:
         rank: str | None = None,
         name: str = "top",
     ) -> "Table":
-        """The first rows of each key, or of the whole table: ``top(3, "shop", by="price desc")``."""
+        """The first rows of each key, or of the complete table: ``top(3, "shop", by="price desc")``."""
         who = f"'{name}' of {self}"
         check_columns(who, self.schema, keys)
         if count < 1:

@@ -27,7 +27,7 @@ class OperatorSpec:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self) -> Any:  # noqa: ANN401 - operators have no common class
-        """Return an operator of its own."""
+        """Return a separate operator."""
         return self.kind(**self.parameters)
 
 
@@ -38,7 +38,7 @@ class Prototype:
     prototype: Any
 
     def __call__(self) -> Any:  # noqa: ANN401 - as above
-        """Return an operator of its own."""
+        """Return a separate operator."""
         return copy.deepcopy(self.prototype)
 
     @property

@@ -72,7 +72,7 @@ def start(
     judge: Judge | None = None,
     tick_every: str | timedelta | None = None,
 ) -> Query:
-    """Start a flow on sources, in processes of their own or on workers in this process."""
+    """Start a flow on sources, in separate processes or on workers in this process."""
     columns = check_epochs(plan, streams, epoch)
     sources = {name: _source(plan, name, each, columns.get(name)) for name, each in streams.items()}
     check_sources(sources)

@@ -62,7 +62,7 @@ class ScopeTree:
 
 
 def describe(plan: Plan, *, operators: bool = True) -> str:
-    """Return the whole flow as readable text, the same for the same plan; or only what a user wrote of it."""
+    """Return a flow as readable text, which depends only on the plan; optionally only the logical part."""
     lines = [f"flow {quoted(plan.name)}, times {times_of(plan.root, 0)}"]
     for kind in (NodeKind.INPUT, NodeKind.OUTPUT):
         ends = plan.named(kind)

@@ -270,7 +270,7 @@ class LiveDisplay:
             self._screen.close()
 
     def _show_totals(self, status: RunStatus) -> None:
-        """Show the end, with the rates of the whole run."""
+        """Show the end, with the rates of the complete run."""
         self._history = deque([(self._started, None)])
         self._show(status)
 

@@ -208,7 +208,7 @@ class QueryDisplay:
 
 
 class _Watch:
-    """Asks a query how far it is, in a thread of its own; everything else is for the display's thread."""
+    """Asks a query how far it is, in a separate thread; everything else is for the display's thread."""
 
     def __init__(self, query: Query) -> None:
         self._query = query

@@ -223,7 +223,7 @@ class UiLink:
         self.path = f"/pointstamp/{query_id}"
 
     def lead_to(self, address: str) -> str | None:
-        """Let the path lead to a dashboard; the path's whole address, or None where Spark has no UI."""
+        """Let the path lead to a dashboard; the path's complete address, or None where Spark has no UI."""
         if is_connect(self._spark):
             return None
         context: Any = self._spark.sparkContext

@@ -8,7 +8,7 @@ where an interrupt breaks nothing.
 
 Invariant: when an exception ends the wait or the work, the jobs of the errand are cancelled. They are
 cancelled again and again until its thread has ended, because a job that is about to be submitted is not found
-yet; and by a thread of its own, so that a second interrupt ends the wait but not the cancelling. What the
+yet; and by a separate thread, so that a second interrupt ends the wait but not the cancelling. What the
 errand does after its last job is not undone, so publishing happens outside.
 
 The thread inherits the local properties of the one that makes the errand (job group, pool, tags).

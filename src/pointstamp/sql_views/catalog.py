@@ -35,7 +35,7 @@ class QueryCompiler(Protocol):
     """Makes relations of queries."""
 
     def query(self, node: exp.Expr, catalog: "Catalog") -> Relation:
-        """A whole query."""
+        """A complete query."""
         ...
 
     def common_tables(self, node: exp.Expr, catalog: "Catalog") -> "Catalog":

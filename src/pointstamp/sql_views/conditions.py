@@ -158,7 +158,7 @@ def _keys(condition: Expression, left: pa.Schema, right: pa.Schema) -> list[KeyP
 def null_safe_keys(one: Expression, left: pa.Schema, other: Expression, right: pa.Schema) -> list[KeyPair]:
     """Keys that are equal where both values are equal or both are null; none if the type has no such keys.
 
-    A null never equals a null in a join, so whether a value is null is a key of its own, and another value
+    A null never equals a null in a join, so whether a value is null is a separate key, and another value
     stands in its place.
     """
     try:

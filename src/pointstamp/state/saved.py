@@ -9,7 +9,7 @@ exactly is refused when the state is first saved, and not when it is needed. A `
 table with keys can be shared out among another number of workers; the others belong to the worker that saved
 them.
 
-All of it is saved whole each time. An operator with much state, of which little changes, has ``save`` and
+All of it is saved complete each time. An operator with much state, of which little changes, has ``save`` and
 ``restore`` of its own (``pointstamp.state.pieces.Stateful``); ``owners`` says there which of the rows that
 were restored are whose.
 """
@@ -83,7 +83,7 @@ def mapping(key: str | pa.DataType, value: Any = Any) -> Saving:  # noqa: ANN401
 
     ``key`` is the type of that column, as in a schema ("long", "string") or Arrow's. Each entry belongs to
     the worker to which the exchange brings its key. Values are saved as with ``values(value)``: without a
-    type they may be whole rows.
+    type they may be complete rows.
     """
     kind = as_schema(f"key {key}").field(0).type if isinstance(key, str) else key
     return _Mapping(kind, ObjectCodec(value))

@@ -118,7 +118,7 @@ class Frames:
         self._bytes = bytearray()
 
     def add(self, content: bytes) -> Iterator[bytes]:
-        """Take the next bytes; the messages that are whole now."""
+        """Take the next bytes; the messages that are complete now."""
         self._bytes += content
         start = 0
         while len(self._bytes) - start >= _LENGTH.size:

@@ -3,7 +3,7 @@
 - ``single_values``: a ``min`` or ``max`` (``max_by``, ``first`` and the like) of a table that never loses a
   row needs its present value and no other: no row can be deleted that was better.
 - ``partial``: an aggregate may be computed in parts before rows are exchanged by key, and the parts combined.
-  Counts and sums of whole numbers may for every table, because a deletion subtracts; ``min`` and ``max`` for
+  Counts and sums of integers may for every table, because a deletion subtracts; ``min`` and ``max`` for
   a table that never loses a row.
 - ``short``: of a table that never loses a row, each worker needs to keep and send the first rows of a TopK
   only.

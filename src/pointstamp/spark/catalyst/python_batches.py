@@ -19,7 +19,7 @@ from pointstamp.errors import FlowError, PointstampError
 from pointstamp.spark.catalyst.trees import arrow_type
 
 CallingWay: TypeAlias = Literal["pickled", "rows", "pandas", "pandas_iterator", "arrow", "arrow_iterator"]
-"""What a scalar function is called with: a row (as Spark pickles it, or over Arrow) or whole columns."""
+"""What a scalar function is called with: a row (as Spark pickles it, or over Arrow) or complete columns."""
 
 
 @dataclass(frozen=True, slots=True)
