@@ -135,7 +135,7 @@ def test_what_is_no_operator_is_refused_by_the_type_checker_and_by_the_flow() ->
     numbers = ps.Dataflow("typed").stream_input("numbers", "n long")
     with pytest.raises(FlowError, match="'none' is a NoOperator without any of the methods on_start"):
         ps.operator("none", NoOperator(), outputs="n long", numbers=numbers)  # type: ignore[call-overload]
-    with pytest.raises(FlowError, match="'none' is a str without any of on_start"):
+    with pytest.raises(FlowError, match="'none' is a str without any of the methods on_start"):
         ps.operator("none", "an operator", outputs="n long", numbers=numbers)  # type: ignore[call-overload]
 
 
