@@ -316,7 +316,7 @@ def _name_of(node: exp.Create) -> str:
 
 
 def _used(node: exp.Expr) -> set[str]:
-    """The names of the tables of which a query speaks."""
+    """Return the names of the tables that a query uses."""
     return {each.name.lower() for each in node.find_all(exp.Table)}
 
 

@@ -18,7 +18,7 @@ another one are a chain, a batch that arrives goes through all of them, and the 
 gets what is left. For progress there is one port, the input of the first of them.
 
 Nothing else of such an operator is lost: it stays in the plan, has its own number, name, rows and errors, and
-whoever asks for the frontier of one of its ports is told that of the chain's port, which is the same.
+the frontier of one of its ports is that of the chain's port, which is the same.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

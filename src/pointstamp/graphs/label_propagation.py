@@ -95,7 +95,7 @@ def _voted(graph: Graph, beside: Table, rounds: int) -> Table:
 
 
 def _beside(graph: Graph) -> Table:
-    """Who hears whose label: the edges in both directions."""
+    """The paths of labels: the edges in both directions."""
     links = graph.links.select("src", "dst").named("links: ends")
     if not graph.directed:
         return links

@@ -8,7 +8,7 @@ say nothing of rows.
 Weights need ``before`` complete, as Postgres sends it with ``replica identity full``. Where it is missing, or
 where events may come twice, the key says which row is meant: an event is then an upsert, or deletes its key.
 The order of the events of a key is a column of the stream, or a field inside the events (``source.lsn``).
-A truncated table (``t``) has lost rows of which no event speaks, and is refused.
+A truncated table (``t``) has lost rows without events, and is rejected.
 """
 
 from collections.abc import Iterable, Mapping

@@ -252,7 +252,7 @@ class Coordinator:
         """All members have read a tick: inputs whose epochs are event time are complete up to what it says.
 
         The ticks that follow say so, in the journal: what they complete, and from where on rows are late. So
-        whoever reads them again finds the same; and what was not recorded is read again.
+        a second read finds the same; and what was not recorded is read again.
         """
         for name, epochs in self._columns.items():
             latest = [report.latest[name] for report in reads if name in report.latest]

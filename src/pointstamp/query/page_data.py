@@ -91,7 +91,7 @@ class OperatorRate:
 
 @dataclass(slots=True)
 class WorkerRates:
-    """The load of one worker, from its last two reports; changed by whoever hears of them."""
+    """The load of one worker, from its last two reports; changed when they arrive."""
 
     last: Load
     busy: float = 0.0

@@ -3,7 +3,7 @@
 An interrupt of the keyboard comes to the main thread, wherever it is. In the middle of a call to Java it
 breaks more than that call: py4j then closes every connection to the same gateway, those of other threads and
 those that are made meanwhile, and the job continues although no caller waits for it. So no call is made where
-an interrupt can come. The thread of the errand speaks to Spark; the caller waits for its result at a lock,
+an interrupt can come. The thread of the errand calls Spark; the caller waits for its result at a lock,
 where an interrupt breaks nothing.
 
 Invariant: when an exception ends the wait or the work, the jobs of the errand are cancelled. They are

@@ -168,7 +168,7 @@ class CrewJob:
 
 
 class StartedTasks(NamedTuple):
-    """Workers that have met, the mesh in which the driver speaks to them, and what to close after them."""
+    """Workers that have met, the mesh that connects them to the driver, and what to close after them."""
 
     mesh: Mesh
     job: CrewJob

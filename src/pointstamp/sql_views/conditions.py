@@ -110,7 +110,7 @@ def _combined(
 class SplitCondition:
     """A condition on pairs of rows: keys that must be equal, what refers to one side alone, and the rest.
 
-    All four together are the condition: whoever takes one of them must apply the others, too.
+    All four together are the condition: a caller that takes one of them must apply the others, too.
     """
 
     keys: list[KeyPair]

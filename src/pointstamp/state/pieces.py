@@ -9,7 +9,7 @@ rows with weights are *summed*, and then all of them count.
 State is saved at a closed epoch: everything up to it has been handled, and nothing of later ones. So what is
 saved is the state after a prefix of epochs, which is the selective rollback of Abadi and Isard (2015) with
 epochs as the times that are kept, and the snapshot of Veresov et al. (2024). Messages in flight, capabilities
-and notifications are not in here: whoever saves an operator has those.
+and notifications are not in here: the caller that saves an operator has those.
 
 Where as many workers continue as have saved, each gets back the rows that it saved itself. Where there are
 more or fewer, each gets those of all savers that are its own by the keys. An operator must resume from

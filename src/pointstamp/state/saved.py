@@ -72,7 +72,7 @@ def bytes() -> Saving:  # noqa: A001 - the word for it
 def pickled() -> Saving:
     """Any Python object, by pickle: only where nothing else will do.
 
-    To unpickle is to run whatever the bytes say, so whoever can write to the checkpoint can run code in the
+    Unpickling can run any code, so every process that can write to the checkpoint can run code in the
     workers; and what was pickled is readable only as long as its classes keep their names and attributes.
     """
     return _Pickled()

@@ -52,7 +52,7 @@ class LocalStorage:
         self._store(name, content, os.replace)
 
     def sync(self, name: str) -> None:
-        """Make an existing file durable, whoever wrote it; NotStored if it does not exist."""
+        """Make an existing file durable, whichever process wrote it; NotStored if it does not exist."""
         path = self._path(name)
         try:
             _sync(path, os.O_RDONLY)

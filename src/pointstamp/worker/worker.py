@@ -140,7 +140,7 @@ class Worker:
         """How many messages were made of what was sent into the inputs."""
         self._rounds: dict[int, int] = {}
         self.tails: OwnTails | None = None
-        """What this worker knows of its outputs by itself, for whoever hands them over by that."""
+        """The outputs as this worker knows them by itself, for their delivery."""
         self._are_own = False
         self.is_resting = False
         """Whether the last step has left nothing to do until something arrives, though it did something."""
