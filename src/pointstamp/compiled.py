@@ -1,4 +1,4 @@
-"""Machine code: the core, compiled by mypyc, and the kernels, compiled by Cython, from what stands here.
+"""Compiled code: the core by mypyc and the kernels by Cython.
 
 ``make setup`` compiles both, and a wheel brings both. What was compiled lies outside the source, in
 ``pointstamp_compiled`` on the path of modules, in folders that are named after the digests of the sources,

@@ -1,4 +1,4 @@
-"""How far a run or a query is: what ``query.progress()`` and ``run.status()`` return."""
+"""The status of a run or a query: results of ``progress()`` and ``status()``."""
 
 from pointstamp.driver.status import InputStatus, KeptStatus, LoopStatus, OutputStatus, RunStatus
 

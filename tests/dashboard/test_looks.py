@@ -37,7 +37,7 @@ KINDS = {
     "input": "Input may still send",
     "held": "Capability is held",
     "backlog": "Batches wait",
-    "loop": "Batches go round",
+    "loop": "Batches circulate",
     "slow": "Slow operator",
 }
 

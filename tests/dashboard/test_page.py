@@ -118,7 +118,7 @@ def test_a_killed_worker_is_a_restart_and_the_page_survives_the_driver(
         rows = until(browser, lambda: [each for each in texts(browser, "tbody tr") if "process" in each])
         os.kill(int(rows[0].split("process ")[1].split(" ")[0]), signal.SIGKILL)
         click(browser, "#tab-time")
-        until(browser, lambda: any("continued after" in each for each in texts(browser, "#restarts li")))
+        until(browser, lambda: any("resumed after" in each for each in texts(browser, "#restarts li")))
         assert any("worker 0" in each for each in texts(browser, "#restarts li"))
         generation, restarts = map(int, texts(browser, "#figures dd")[-2:])
         assert generation == restarts + 1 >= 2

@@ -70,7 +70,7 @@ def test_a_recorded_world_is_stepped_through_with_the_model_beside_it(
         assert go(browser, pulled) == describe_event(trace.header.shape, trace.events[pulled])
         assert texts(browser, "#agrees") == ["The model agrees: it allows every event up to this one."]
         assert any(model != own for model, own in table(browser, "points").values())
-        assert any("has yet to hear" in each for each in texts(browser, ".points-table .differs"))
+        assert any("not received yet" in each for each in texts(browser, ".points-table .differs"))
         click(browser, "[aria-label='To the last event']")
         assert table(browser, "points") == {}
         assert set(table(browser, "frontiers").values()) == {("complete", "complete")}

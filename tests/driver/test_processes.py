@@ -280,7 +280,7 @@ def test_errors_of_use_are_those_of_a_run_in_this_process_and_do_not_end_it() ->
         with pytest.raises(FlowError, match="after it was closed"):
             there.input("rows").send(pairs(1, 2))
     assert said[0] == said[1]
-    with pytest.raises(FlowError, match="flow 'halving' was closed"):
+    with pytest.raises(FlowError, match="flow 'halving' is closed"):
         there.step()
 
 

@@ -169,7 +169,7 @@ def test_a_row_of_an_epoch_that_was_said_to_be_complete_is_refused(tmp_path: Pat
         until(lambda: query.epoch >= 2)
         pq.write_table(case.sales([(2, 9)]), tmp_path / "late")
         (tmp_path / "late").rename(tmp_path / "in" / "sales" / "late.parquet")
-        with pytest.raises(FlowError, match=r"input 'sales' has a row of epoch 2 .* before epoch 3"):
+        with pytest.raises(FlowError, match=r"input 'sales' has a row of epoch 2 .* advanced to epoch 3"):
             query.await_termination()
     finally:
         query.stop(finish=False)

@@ -88,7 +88,7 @@ outputs:
 loop 'labels', times (epoch, round)
   'enter', enters the loop, times become (epoch, 0)
     reads 'edges'
-  'variable', comes round again, times become (epoch, round + 1), at most 100 rounds, then it stops
+  'variable', is fed back, times become (epoch, round + 1), at most 100 rounds, then it stops
     reads output 'better' of 'lowest label'
     sends vertex long, label long
   'lowest label', operator
@@ -113,7 +113,7 @@ def test_a_flow_without_anything_says_so() -> None:
 def test_a_feedback_that_is_not_wired_yet_is_said_to_read_nothing() -> None:
     plan = components()
     plan.nodes[2].inputs[0].source = None
-    assert "  'variable', comes round again" in describe(plan)
+    assert "  'variable', is fed back" in describe(plan)
     assert "    reads nothing yet\n" in describe(plan)
 
 

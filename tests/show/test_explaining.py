@@ -33,7 +33,7 @@ output 'names': name string, diff long not null
   'distinct' by name: keeps every row once, with how often it is there; a change costs its rows
     'join', as above
 output 'r': n long, diff long not null
-  loop 'r': goes round until nothing changes
+  loop 'r': repeats until nothing changes
     'distinct 3' by n: keeps all rows by key, and what it has sent; a change costs all rows of the keys that change
       'distinct 2' by cast(id as int64): keeps every row once, with how often it is there; a change costs its rows
         'cust', as above

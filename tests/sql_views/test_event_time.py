@@ -186,7 +186,7 @@ REFUSED = {
     "select moment from bids where moment > now() or price > 1": r"now\(\) changes",
     "select moment from bids where moment > now() - interval 1 month": r"now\(\) changes",
     "select kind from kinds where date '2024-01-01' <= now()": "no table of the query has one",
-    "select kind, count(*) as n from bids group by kind having max(moment) <= now()": "the aggregate max cannot",
+    "select kind, count(*) as n from bids group by kind having max(moment) <= now()": "the aggregate max is not allowed",
     "select kind, max(moment) as m from bids group by kind having kind <= now()": "column 62: .* must have one type",
     "select * from (select moment, count(*) as n from bids group by moment) where moment <= now()": "write it in HAVING",
     "select count(*) as n from bids having count(*) <= now()": "the aggregate count is not allowed here",

@@ -126,8 +126,8 @@ def test_what_is_no_such_expression_is_refused_in_words() -> None:
     with pytest.raises(ps.errors.PointstampError, match="takes one DataFrame of PySpark"):
         ps.view({"one": stranger})
     with pytest.raises(
-        ps.errors.PointstampError, match=r"rand\(\) .*stands in the SQL of the expression:\nSELECT"
+        ps.errors.PointstampError, match=r"rand\(\) .*is in the SQL of the expression:\nSELECT"
     ):
         ps.view(T.select(r=ibis.random()))
-    with pytest.raises(ps.errors.PointstampError, match="the column 'i' has the type inet of Ibis"):
+    with pytest.raises(ps.errors.PointstampError, match="the column 'i' has the Ibis type inet"):
         ps.view(ibis.table({"i": "inet"}, name="hosts"))

@@ -37,5 +37,5 @@ def test_the_least_long_divided_by_minus_one_overflows() -> None:
 
 
 def test_a_number_with_more_digits_than_a_decimal_is_rejected() -> None:
-    with pytest.raises(SqlError, match="has 39 digits, but at most  are supported38"):
+    with pytest.raises(SqlError, match="has 39 digits, but at most 38 are supported"):
         ps.sql(f"select {'1' * 39} as v from t", t="a long")  # noqa: S608 - the text stands here

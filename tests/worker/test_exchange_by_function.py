@@ -198,7 +198,7 @@ def test_what_is_no_exchange_is_refused_where_it_is_written() -> None:
     ):
         numbers.exchange()
     with pytest.raises(
-        FlowError, match=r"takes a function from a batch to the shard.*given str 'x'.*without by"
+        FlowError, match=r"takes a function from a batch to the shard.*got str 'x'.*without by"
     ):
         numbers.exchange(by="x")  # type: ignore[arg-type]
     with pytest.raises(FlowError, match=r"takes names of columns, got function.*exchange\(by=function\)"):

@@ -1,4 +1,4 @@
-"""An arrangement: a table by key, as a few sorted runs, so that a change never touches the rest.
+"""An arrangement: a table indexed by key, stored as a few sorted runs.
 
 A lookup of many keys is a few calls for each run. Rows that cancel out are removed when their runs are
 merged.
@@ -151,7 +151,7 @@ class Arrangement:
             self._kept.keep_within(budget)
 
     def largest_keys(self, most: int) -> list[KeyRows]:
-        """The keys with the most rows, by a sample; none where the key is the whole row."""
+        """The keys with the most rows, by a sample; none where the key is the complete row."""
         return [] if self.layout.is_by_row else largest_keys(self._runs, most)
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -258,7 +258,7 @@ class Arrangement:
         )
 
     def weights_of(self, run: Run, rows: Positions | None = None) -> Integers:
-        """How often each row of a run is there, or each of some, where the key is the whole row."""
+        """How often each row of a run is there, or each of some, where the key is the complete row."""
         assert self.layout.is_by_row
         keys, hashes = (run.keys, run.words[0]) if rows is None else _keys_at(run, rows)
         there = np.zeros(len(hashes), np.int64)
@@ -267,7 +267,7 @@ class Arrangement:
         return there
 
     def sums_of(self, run: Run) -> list[Integers]:
-        """The stored weights of each row of a run, one array for each, where the key is the whole row."""
+        """The stored weights of each row of a run, one array for each, where the key is the complete row."""
         assert self.layout.is_by_row
         there = [np.zeros(len(run), np.int64) for _ in self.layout.weights]
         for which, own, positions in self._found(run.keys, run.words[0], None):
@@ -318,7 +318,7 @@ class Scattered:
         return Scattered(self.schema, self.parts, self.part_of.take(rows), self.at.take(rows))
 
     def taken(self, rows: Positions) -> pa.RecordBatch:
-        """Some of these rows as a batch of their own."""
+        """Some of these rows as a separate batch."""
         return as_batch(self.columns(rows), self.schema)
 
     def columns(self, rows: Positions) -> list[KeptColumn]:
@@ -349,7 +349,7 @@ class FirstRows:
     rows: Scattered
     prefixes: Hashes
     hashes: Hashes
-    """Of whole rows."""
+    """Of complete rows."""
     weights: Integers
     group: Positions
     """Of which key each row is."""

@@ -1,4 +1,4 @@
-"""Columns as runs keep them: numpy's arrays where values have one width and none is null, else Arrow's.
+"""Columns of runs: numpy arrays for fixed-width values without nulls, else Arrow arrays.
 
 Both share the memory of the values: nothing is copied on the way from one to the other. Rows are taken and
 compared by ``pointstamp.arrow.columns``, and by Arrow's own functions where values are nested or encoded.

@@ -1,4 +1,4 @@
-"""Times inside loops, as tables see them: the rounds at which a row is counted, as columns of what is stored.
+"""Times inside loops: the rounds of stored rows, as columns.
 
 Epochs are taken one after the other, and what is stored of those that are over is consolidated, so a stored
 row has no epoch. It keeps its rounds: a row of round 7 is not there in round 2, in no epoch. Two rows meet at

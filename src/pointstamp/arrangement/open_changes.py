@@ -1,4 +1,4 @@
-"""What has come of times that are not complete: the changes of a table, by time and input.
+"""Changes at times that are not complete, by time and input.
 
 Invariant: every change that is put in is taken out once, with the changes of its own time and input.
 """

@@ -103,7 +103,7 @@ def ranks(batch: pa.RecordBatch, by: Sequence[Ordered]) -> list[Ranks]:
 
 
 def _whole_numbers(values: pa.Array) -> Ranks | None:
-    """Whole numbers and times without nulls, which say their order themselves; None of other values."""
+    """Integers and times without nulls, which say their order themselves; None of other values."""
     dtype = width_of(values.type)
     if values.null_count or dtype is None or dtype.kind not in "iu" or dtype == np.uint64:
         return None

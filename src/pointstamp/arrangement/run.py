@@ -1,7 +1,7 @@
-"""A run: rows with weights in the order of their keys' hashes, columnar, and never changed once it is made.
+"""A run: immutable columnar rows with weights, sorted by key hash.
 
-Rows are sorted by words of 64 bits: first the hash of the key, last the hash of the whole row, so that all
-rows of a key lie together, and equal rows side by side; where the key is the whole row there is one word.
+Rows are sorted by words of 64 bits: first the hash of the key, last the hash of the complete row, so that all
+rows of a key lie together, and equal rows side by side; where the key is the complete row there is one word.
 Where the rows of a key have an order, the prefix of the column that decides it stands between both.
 
 A lookup of many keys is a binary search. Hashes only say where to look: keys that are found are compared, and
@@ -74,7 +74,7 @@ class Layout:
 
     @cached_property
     def is_by_row(self) -> bool:
-        """Whether the key is the whole row."""
+        """Whether the key is the complete row."""
         return self.keys == self.identity
 
     @cached_property

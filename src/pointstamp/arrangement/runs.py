@@ -1,6 +1,6 @@
 """Runs that are merged by size, a bounded amount of work at a time.
 
-A change becomes a run of its own; two neighbours are merged when the newer one is at least half as large as
+A change becomes a separate run; two neighbours are merged when the newer one is at least half as large as
 the older one, unless a column of texts would become more than Arrow can hold in one. So there are about as
 many runs as the binary digits of the number of rows, and each row is moved as often. Small runs are merged at
 once. Of a large merge every change pays for a part that is as large as the change itself, times a constant

@@ -1,4 +1,4 @@
-"""A run in a file: its arrays as they are in memory, written rows after rows, and mapped when they are whole.
+"""A run in a file, written in blocks of rows and memory-mapped.
 
 Each word and each column has a place in the file with room for all rows that may come, so that a merge
 writes to all of them, some rows at a time, and every array is in one piece in the end. The layout of each is
@@ -64,7 +64,7 @@ class RunFile:
 
     @property
     def memory_bytes(self) -> int:
-        """What waits in memory until it is whole."""
+        """What waits in memory until it is complete."""
         return sum(column.memory_bytes for column in self._columns)
 
     def add(self, part: Run) -> None:

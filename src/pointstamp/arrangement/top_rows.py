@@ -1,4 +1,4 @@
-"""The first rows of keys in an ordered arrangement, as many as it takes, and how they change.
+"""The first rows of each key in an ordered arrangement, and their changes.
 
 Each run has the rows of a key in the order of their prefixes. The first m rows of the key in each run say
 which rows come first in all: those whose prefix is less than that of the last row that was looked at, in

@@ -22,7 +22,7 @@ _BYTES_MAX: Final = np.iinfo(np.int32).max
 
 
 def integers(values: npt.ArrayLike, kind: pa.DataType) -> pa.Array:
-    """Whole numbers become a column of an integer type, without nulls.
+    """Integers become a column of an integer type, without nulls.
 
     >>> integers([1, 2], pa.int32()).to_pylist()
     [1, 2]

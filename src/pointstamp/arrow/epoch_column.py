@@ -6,7 +6,7 @@ that the input's schema declares stays in the rows, with the type that was decla
 declare is read as a long beside the others, and is taken away with the epoch. Or the epochs of an input are
 its event time, cut into pieces of one length: then they are computed from a declared column.
 
-Invariant: an epoch that comes out is a whole number from 0 up to ``EPOCH_MAX``, and every row comes out once.
+Invariant: an epoch that comes out is an integer from 0 up to ``EPOCH_MAX``, and every row comes out once.
 The order in which epochs may come, and which are too late, is decided elsewhere.
 """
 

@@ -1,6 +1,6 @@
 """``pointstamp check``: the judge of the formal models, where they are installed.
 
-The models are a distribution of their own, ``pointstamp-models``, which nothing else here needs. With it
+The models are a separate distribution, ``pointstamp-models``, which nothing else here needs. With it
 installed, ``pointstamp_models.command`` defines this command; without it, the command says how to get it.
 """
 

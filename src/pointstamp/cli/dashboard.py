@@ -1,4 +1,4 @@
-"""``pointstamp dashboard``: a page for what a checkpoint or a trace holds, until it is interrupted.
+"""``pointstamp dashboard``: serve a page for a checkpoint or a trace.
 
 A running query serves its own page: ``query.dashboard()``, or ``dashboard=True`` when it is started.
 """

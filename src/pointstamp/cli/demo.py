@@ -1,4 +1,4 @@
-"""``pointstamp demo``: three views of a shop are kept up to date beside Spark, and a worker is killed.
+"""``pointstamp demo``: three views of a shop on Spark, with a killed worker.
 
 A DataFrame view, a SQL view and a recursive view follow orders, returns and referrals, which arrive, change
 and are deleted. After each step every view is compared with Spark's own recomputation over the rows that are

@@ -1,10 +1,10 @@
-"""The graph of ``pointstamp demo``: edges that arrive as files, what was published of them, and the judge.
+"""The graph of ``pointstamp demo``: edge files, published results, and verification.
 
 ``Arrivals`` writes the edges of a seed into a folder, one Parquet file after the other; each file appears
-when it is whole. ``Labels`` puts published changes together. ``differences`` compares every published epoch
-with the components that scipy finds from scratch in the files themselves: after each epoch the labels must be
-those of the files so far, each epoch must hold exactly the vertices that changed, and no vertex twice. It
-shares no code with the flow, so an epoch that a crash has lost, torn or repeated cannot hide.
+when it is complete. ``Labels`` puts published changes together. ``differences`` compares every published
+epoch with the components that scipy finds from scratch in the files themselves: after each epoch the labels
+must be those of the files so far, each epoch must hold exactly the vertices that changed, and no vertex
+twice. It shares no code with the flow, so an epoch that a crash has lost, torn or repeated cannot hide.
 """
 
 import os
@@ -25,7 +25,7 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 
 
 class Arrivals:
-    """Writes files of edges at a rhythm, in a thread of its own, until all are there or it is stopped.
+    """Writes files of edges at a rhythm, in a separate thread, until all are there or it is stopped.
 
     It never writes more files than ``allow`` permits: a viewer wants to see a stream, and not a heap of files
     that a slow machine has yet to read.

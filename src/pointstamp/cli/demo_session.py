@@ -1,4 +1,4 @@
-"""The Spark session of ``pointstamp demo``: on this machine, quiet, and reached by this process only."""
+"""The Spark session of ``pointstamp demo``: local, quiet and private."""
 
 import os
 import signal

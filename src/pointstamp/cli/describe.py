@@ -1,4 +1,4 @@
-"""``pointstamp describe``: the flow of a file as text, a Mermaid chart or an HTML page. Nothing runs."""
+"""``pointstamp describe``: a flow as text, a Mermaid chart or an HTML page."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""What ``pointstamp explain`` says of a checkpoint: its journal, and the failure-free run that it comes to.
+"""The output of ``pointstamp explain`` for a checkpoint: its journal and failure-free run.
 
 The journal has every tick once, in order, and every commit with the generation that made it. So the run
 without failures is the ticks in their order; a commit says which generation's work on which epochs is kept,

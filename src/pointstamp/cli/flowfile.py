@@ -10,7 +10,7 @@
         return {"words": [[{"word": "to"}, {"word": "be"}], [{"word": "or"}]]}
 
 ``inputs`` has for each input of the flow a list with the rows of each epoch: lists of dictionaries, Arrow
-batches or tables, pandas or polars frames. Where the flow has times of its own, it is a list of (time, rows)
+batches or tables, pandas or polars frames. Where the flow has custom times, it is a list of (time, rows)
 pairs.
 """
 

@@ -1,4 +1,4 @@
-"""The command ``pointstamp``: finds the subcommand, runs it, and turns errors into one line and a code.
+"""The command ``pointstamp``: subcommands, errors as one line, exit codes.
 
 Exit codes: 0 all is well, 1 something is not as it should be, 2 the command line was not understood, 130
 interrupted from the keyboard.

@@ -1,4 +1,4 @@
-"""``pointstamp run``: the flow of a file, from files to files, in this process or on Spark.
+"""``pointstamp run``: run a flow from files to files, locally or on Spark.
 
 The command line is checked as a whole before anything runs: the flow, the names of its inputs, their paths
 and columns, the output folder. What is wrong there is a UsageError (exit code 2); what goes wrong while the

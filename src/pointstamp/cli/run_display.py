@@ -1,4 +1,4 @@
-"""What ``pointstamp run`` shows of a run, wherever it ran: the first rows of each output, and its totals."""
+"""The output of ``pointstamp run``: first rows and totals of each output."""
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 

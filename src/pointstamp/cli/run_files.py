@@ -1,4 +1,4 @@
-"""The files of ``pointstamp run``: which format a path has, its rows as one table, and the output folder.
+"""The files of ``pointstamp run``: formats, rows and the output folder.
 
 An input is a Parquet, CSV or JSON-lines file, or a folder of files of one of these formats. A file may have
 more columns than the flow asks for; those are ignored. Columns of CSV and JSON are read as the types that the
@@ -6,7 +6,7 @@ flow declares, because such files do not contain types: a code "007" must not be
 Parquet have types, and whether they fit is decided where every batch is checked, at the flow's input.
 
 An output is a folder with one Parquet file for each epoch, the epoch as first column, as on Spark. A file
-appears when it is whole: it is written under a name that starts with a dot, and then renamed.
+appears when it is complete: it is written under a name that starts with a dot, and then renamed.
 """
 
 import os
@@ -128,7 +128,7 @@ def check_output(folder: str) -> None:
 
 
 def write(folder: Path, output: str, epoch: int, table: pa.Table) -> None:
-    """Write the rows of an output and epoch as one file, which is there when it is whole."""
+    """Write the rows of an output and epoch as one file, which is there when it is complete."""
     column = pa.array([epoch] * table.num_rows, pa.int64())
     place = folder / folder_name(output) / f"epoch-{epoch:012d}.parquet"
     _write(output, place, table.add_column(0, pa.field("epoch", pa.int64()), column))

@@ -1,11 +1,11 @@
-"""``pointstamp run --stream``: a flow that follows folders as files arrive, on this machine or on Spark.
+"""``pointstamp run --stream``: a flow that follows folders, locally or on Spark.
 
 An input that is a folder is followed; one that is a file is read once. Every epoch is published under the
 output folder as soon as it is complete and saved, and the checkpoint has what is needed to continue: the same
 command continues where the last one stopped, whatever stopped it.
 
 Ctrl-C (or SIGTERM) finishes the epochs in flight; a second one does not wait. Both leave
-whole epochs only, and a checkpoint to resume from. A mistake in the command line is a UsageError, raised
+complete epochs only, and a checkpoint to resume from. A mistake in the command line is a UsageError, raised
 before anything is started or written.
 """
 

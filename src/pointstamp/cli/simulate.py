@@ -1,4 +1,4 @@
-"""``pointstamp simulate``: a user's flow in many worlds, compared with one worker and judged event by event.
+"""``pointstamp simulate``: a flow in many simulated worlds, verified event by event.
 
 Exit code 0 only if every world emitted what one worker emits and the judge found nothing; 1 for a finding,
 and where some world did not come to an end; 2 for a file or a command line that cannot be used.

@@ -1,4 +1,4 @@
-"""What ``pointstamp simulate`` shows: how many worlds are done while they run, and the findings as text.
+"""The output of ``pointstamp simulate``: progress and findings as text.
 
 On a terminal progress is drawn with rich, on standard error; elsewhere it is plain lines, ten or so in all.
 """

@@ -1,4 +1,4 @@
-"""``pointstamp snapshots``: what a checkpoint holds, and whether every file of it is whole.
+"""``pointstamp snapshots``: what a checkpoint holds, and whether every file of it is complete.
 
 It reads and never writes, so it may look at the checkpoint of a query that runs; only ``--drop-savepoint``
 writes, for which the query must be stopped. A query that runs also removes files that it no longer needs; a
@@ -121,7 +121,7 @@ class _Found:
             yield f"  {name:<{width}}  {rows:>14,} rows  {size:>16,} bytes"
 
     def verdict(self) -> str:
-        """The last line: whether everything is whole, and from where a query would continue."""
+        """The last line: whether everything is complete, and from where a query would continue."""
         chain = self._newest_whole()
         on = f"it continues after epoch {chain.epoch}" if chain is not None else "it begins at the beginning"
         if not self.damages:
@@ -186,7 +186,7 @@ class _Found:
         return journal
 
     def _verify_parts(self) -> set[str]:
-        """The names of the parts that are whole."""
+        """The names of the parts that are complete."""
         from pointstamp.journal.snapshot_parts import decode_part, read_part
 
         whole: set[str] = set()

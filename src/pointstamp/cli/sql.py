@@ -1,4 +1,4 @@
-"""``pointstamp sql``: the views of a text in SQL, from files to files, as ``pointstamp run`` runs a flow."""
+"""``pointstamp sql``: run the views of a SQL text from files to files."""
 
 import argparse
 import sys

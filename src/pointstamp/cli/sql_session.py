@@ -1,4 +1,4 @@
-"""The session of a shell: tables with their rows, views, and the one flow that keeps these up to date.
+"""The session of a SQL shell: tables with rows, views, and their flow.
 
 A change of tables is an epoch of the flow, which runs in this process. A view that is created later needs
 another flow, because a flow does not grow while it runs: there the tables are fed again, as they are now, or,
@@ -317,7 +317,7 @@ def _name_of(node: exp.Create) -> str:
 
 
 def _used(node: exp.Expr) -> set[str]:
-    """The names of the tables of which a query speaks."""
+    """Return the names of the tables that a query uses."""
     return {each.name.lower() for each in node.find_all(exp.Table)}
 
 

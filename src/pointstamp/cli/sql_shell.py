@@ -1,4 +1,4 @@
-"""The loop of the shell: takes the next statement or command, does it, and shows what came of it."""
+"""The loop of the SQL shell: read a statement or command, execute it, show results."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -57,7 +57,7 @@ class Typed:
         self._remember()
 
     def __iter__(self) -> Iterator[str]:
-        """Each text that is whole: one command, or statements up to a semicolon."""
+        """Each text that is complete: one command, or statements up to a semicolon."""
         waiting = ""
         while True:
             try:

@@ -184,7 +184,7 @@ def _bytes(buffer: pa.Buffer | None, first: int, size: int) -> Bytes:
 
 
 def _condensed(piece: Bytes) -> bytes:
-    """A word for each whole block of words, and what is left as it is."""
+    """A word for each complete block of words, and what is left as it is."""
     whole = len(piece) // (8 * _BLOCK_WORDS)
     words = piece[: whole * 8 * _BLOCK_WORDS].view("<u8").reshape(whole, _BLOCK_WORDS)
     sums = np.empty(whole, np.uint64)

@@ -1,7 +1,7 @@
 """The sink port: how output is staged and published, in two phases.
 
 Workers *stage* rows: what is staged is durable and invisible. The driver writes into its journal which pieces
-belong to a commit, and then *publishes* them: the commit becomes visible, whole and once. A run that is
+belong to a commit, and then *publishes* them: the commit becomes visible, complete and once. A run that is
 restarted repeats the last publications of its journal, so it must be safe to publish again; what a dead
 generation has staged and no commit names is never seen, and is discarded at some later time.
 
@@ -78,7 +78,7 @@ class Publisher(Protocol):
     """Makes commits visible; only the driver calls it, and one commit after the other."""
 
     def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
-        """Make commit ``number`` visible: exactly these pieces, once, whole.
+        """Make commit ``number`` visible: exactly these pieces, once, complete.
 
         If this number has been published with the same pieces, nothing changes. With other pieces, or if a
         number in between is missing, nothing changes either and StorageError is raised. After an error or a

@@ -50,9 +50,10 @@ class Part(msgspec.Struct, frozen=True):
     """A part that one worker reads: its location, as the source knows it, and size.
 
     ``share`` is ``(k, n)`` where this is the k-th of n shares of what is there. A source says that something
-    may be shared by giving it as ``(0, 1)``, the one share of one; None means that one worker reads it whole.
-    ``size_bytes`` is the size of what is there, whatever the share, and ``identity`` tells its content from
-    other content, where the source can say. Parts of one ``lane`` are read by one worker, tick after tick.
+    may be shared by giving it as ``(0, 1)``, the one share of one; None means that one worker reads it
+    complete. ``size_bytes`` is the size of what is there, whatever the share, and ``identity`` tells its
+    content from other content, where the source can say. Parts of one ``lane`` are read by one worker, tick
+    after tick.
     """
 
     locator: str

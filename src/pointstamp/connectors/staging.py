@@ -1,11 +1,11 @@
 """Stage Parquet files, one per output, worker and group of epochs.
 
-Where rows are partitioned by columns, it is one per folder (``partitions``). A file is whole when ``stage``
-returns; nothing here makes it visible. Its name says who wrote it: the first epoch, the worker, a tag of the
-query, the generation. So two queries, or two generations of one, never write the same file, and what a dead
-generation has left can be told from the names alone.
+Where rows are partitioned by columns, it is one per folder (``partitions``). A file is complete when
+``stage`` returns; nothing here makes it visible. Its name says who wrote it: the first epoch, the worker, a
+tag of the query, the generation. So two queries, or two generations of one, never write the same file, and
+what a dead generation has left can be told from the names alone.
 
-Files are made in memory and stored at once, because storage takes objects whole. Rows are brought to the
+Files are made in memory and stored at once, because storage takes objects complete. Rows are brought to the
 columns given (``schemas``), never cut: a value that a type cannot hold is an error.
 """
 

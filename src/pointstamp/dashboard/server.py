@@ -1,4 +1,4 @@
-"""The server of a dashboard: static files, and what a sight says, for who knows the token.
+"""The web server of a dashboard: static files, data, and access by token.
 
 It is the standard library's, with a thread for each request. The token is the first part of every path, so
 the page needs relative addresses only and works behind a proxy that puts something before them. A reader who

@@ -1,4 +1,4 @@
-"""Flows: what a user writes once and runs in this process, in several processes, or on Spark.
+"""Flows: built once, run in this process, in processes or on Spark.
 
 import pointstamp as ps
 

@@ -1,4 +1,4 @@
-"""Operators that users write: any number of inputs and outputs, in Naiad's style or in timely's.
+"""Custom operators with any number of inputs and outputs.
 
 An operator is a plain object. It has an ``outputs`` attribute, the schema of its output or a mapping from
 names to schemas, and any of these methods:
@@ -10,7 +10,7 @@ names to schemas, and any of these methods:
 
 Where times do not come out as they went in, it declares ``summaries``, from (input, output) to what happens
 between them; an empty tuple says that nothing gets from that input to that output. The object is a prototype:
-every worker works with a copy of its own.
+every worker works with a separate copy.
 
 An operator in a loop that keeps something from one time to the next must not take (1, 0) before (0, 5), where
 both may be complete. ``takes_times_in_order = True`` says that it is notified of one time after the other:

@@ -1,4 +1,4 @@
-"""The words that other libraries have for what is here under another name, and the errors that say so."""
+"""Names of other libraries for features of this one, and the errors for them."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches

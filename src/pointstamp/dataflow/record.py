@@ -1,4 +1,4 @@
-"""What a user has written of a flow: logical operators in the order of writing, each lowered at once.
+"""The record of a flow: logical operators in order, lowered immediately.
 
 A verb makes a logical operator and gives it to ``FlowRecord.write``, which lowers it into the plan of the
 flow, so that what cannot work is rejected where it is written. The schema of a recorded operator is that of

@@ -1,4 +1,4 @@
-"""Tables: what a user chains operations on, where a stream is what happens and a table what there is.
+"""Tables: the class that users chain incremental operations on.
 
 A table is a stream of changes, rows with a weight, and its value at a time is the sum of all changes up to
 it. Every operation keeps the law: the accumulated output up to an epoch is the result of the same query on

@@ -1,4 +1,4 @@
-"""Drivers of workers: bounded runs, and what every driver and its workers say to each other.
+"""Drivers of workers: bounded runs, and the messages of all drivers.
 
     inputs -> run_loop -> feeder -> local: workers in this process
                                  +-> processes -> messages -> gang of bounded workers

@@ -1,11 +1,11 @@
 """Control messages between a driver and its workers.
 
-There is one protocol, whoever drives: a run to the end of its inputs, in processes or on Spark, or a query.
+There is one protocol for all drivers: a run to the end of its inputs, in processes or on Spark, or a query.
 The driver gives orders and workers report. In a bounded run it sends rows and times, and workers send results
 and frontiers; in a query it lets ticks in, of which a member reads its own parts, and the member reports what
-it has saved and staged; a gang of Spark tasks has no driver to speak to while it runs, so its reports are the
-rows that the job returns. Each message exists once. A receiver of a message that is not said in its kind of
-run refuses it (``running.posting``).
+it has saved and staged; a gang of Spark tasks has no connection to a driver while it runs, so its reports are
+the rows that the job returns. Each message exists once. A receiver of a message that is not said in its kind
+of run refuses it (``running.posting``).
 
 All of it is msgpack with a type; where rows travel they follow as Arrow bodies; nothing is unpickled. How an
 error becomes a ``Failed``, and a ``Failed`` an error, is said in ``running.failing``.
@@ -126,7 +126,7 @@ class Tick(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class Save(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """Snapshot the last epoch that the ticks so far have completed: whole, or what changed since."""
+    """Snapshot the last epoch that the ticks so far have completed: complete, or what changed since."""
 
     is_whole: bool
 

@@ -71,8 +71,8 @@ def serve(
 ) -> AnyServed:
     """Start a worker and let it work until it has left; returned is what was started.
 
-    ``tell_call`` is called by a thread of its own, too; without it, long calls are not detected, and the load
-    of the worker is not reported. ``sign`` shows whoever watches the process from outside that it is not
+    ``tell_call`` is called by a separate thread, too; without it, long calls are not detected, and the load
+    of the worker is not reported. ``sign`` shows an outside observer of the process that it is not
     stuck in native code.
     """
     served: AnyServed | None = None

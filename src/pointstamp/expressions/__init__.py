@@ -1,4 +1,4 @@
-"""Expressions over the columns of a row: written by users, typed when a flow is built, run as Arrow kernels.
+"""Column expressions: built by users, typed with the flow, run as Arrow kernels.
 
 ``tree`` is what users write and ``functions`` are the public functions; ``type_rules`` says which types have
 a common type. ``signature`` is what a function accepts and returns; the modules of kernels (``arithmetic``,

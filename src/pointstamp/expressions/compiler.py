@@ -1,4 +1,4 @@
-"""From a tree to a function of a batch: names found, types checked, kernels chosen, once.
+"""Compile an expression tree to a function of a batch.
 
 ``compile_expression`` answers for certain columns which type an expression has, and gives a ``Compiled``
 that works it out for any batch of them. What is wrong is said then, with the part of the expression that

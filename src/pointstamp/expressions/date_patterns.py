@@ -1,4 +1,4 @@
-"""Patterns of dates and times, "yyyy-MM-dd HH:mm": times written by one, and texts read by one, as in Spark.
+"""Date and time patterns of Spark, "yyyy-MM-dd HH:mm": formatting and parsing.
 
 A letter stands for a field, and how often it stands there for its width. Text between quotes stands for
 itself, two quotes for one. Fields that a text does not say are those of 1970-01-01 00:00:00. A pattern with a

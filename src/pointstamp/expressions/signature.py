@@ -1,4 +1,4 @@
-"""What a function of expressions is: how many arguments it takes, of which types, what it gives and does.
+"""Signatures of expression functions: arguments, types, result, properties.
 
 A ``Function`` is looked up by name in a registry that the files of kernels fill. Its ``rule`` is asked
 once, when a flow is built: from the types of the arguments it says as which types it takes them and which

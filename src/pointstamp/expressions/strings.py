@@ -1,4 +1,4 @@
-"""Text: Spark's string functions over whole columns.
+"""Text: Spark's string functions over complete columns.
 
 Positions begin at 1, as SQL counts, and count characters. Regular expressions are RE2's, which Arrow has:
 they know no look-around and no back references, and a pattern that they do not know is refused when the

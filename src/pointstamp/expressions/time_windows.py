@@ -1,10 +1,10 @@
-"""Windows of event time: spans of one length, in one of which each instant lies, or in several that overlap.
+"""Windows of event time: tumbling or sliding intervals.
 
 A window begins at a multiple of the slide (of the size, where there is no slide) after the beginning of 1970,
-or after a whole ``offset`` from there, and ends before the next instant: its end is the first that is no
+or a full ``offset`` after that, and ends before the next instant: its end is the first that is no
 longer in it. That is how Spark counts them. Timestamps with a zone are instants, so their windows begin at
-multiples in UTC; windows of days in another zone are asked for with an offset. Dates have windows of whole
-days, integers such of whole numbers. A null lies in no window.
+multiples in UTC; windows of days in another zone are asked for with an offset. Dates have windows of
+full days, integers windows of integers. A null lies in no window.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Arithmetic and casts that never raise: those of ``try_add`` and the like, and those without ANSI mode.
+"""Arithmetic and casts that never raise: ``try_add`` and non-ANSI mode.
 
 A ``try_`` function is null where the plain one raises. Without ANSI mode, integers that overflow wrap around,
 a division by zero and a decimal without enough digits are null, and a cast gives what Java gives.

@@ -1,4 +1,4 @@
-"""Which types meet in an expression, and as what: the rules that every function's own rule is made of.
+"""Common types of expressions: the rules behind the rule of each function.
 
 Numbers meet as Spark has it: integers as the wider one, an integer and a float as a double, decimals as the
 decimal that holds both. A date and a timestamp meet as timestamps, strings of all encodings as string. Null

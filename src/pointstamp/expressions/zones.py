@@ -1,4 +1,4 @@
-"""The time zone in which expressions show, cut and read timestamps, and the way between instants and clocks.
+"""Time zones of expressions, and conversion between instants and local times.
 
 A timestamp is an instant; its year, its day and its text depend on a time zone. The zone is a parameter of
 the plan (``pointstamp.flow.plan.Plan.time_zone``). A worker evaluates expressions inside ``in_time_zone`` of

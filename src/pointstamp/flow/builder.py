@@ -1,4 +1,4 @@
-"""Writing a plan: nodes are added and wired here, and what cannot work is refused where it is written."""
+"""Build a plan: add and wire nodes, and reject errors immediately."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Operators of a user's own in a plan: an object with methods, copied for each worker."""
+"""Custom operators in a plan: an object with methods, copied per worker."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias, TypeVar
@@ -81,7 +81,7 @@ def add_custom(
     outputs: OneSchema | NamedSchemas | None,
     summaries: Mapping[tuple[str, str], Sequence[Summary]] | None,
 ) -> list[PhysicalStream]:
-    """Add an operator of a user's own; return its outputs.
+    """Add a custom operator; return its outputs.
 
     ``outputs`` and ``summaries`` may also be attributes of the object.
     """

@@ -1,4 +1,4 @@
-"""Epochs that are event time: the epoch of a row is the piece of event time in which it lies.
+"""Epochs that are event time: the interval in which a row lies.
 
 Then completion is the passing of event time. A window is over when its last epoch is complete, so no operator
 has to wait for a bound, and nothing is kept: a row is sent ahead to the epoch in which it is wanted.

@@ -1,9 +1,9 @@
-"""Outlets: one output of a node of the plan, and how further nodes are wired to it.
+"""Outlets: an output port of a plan node, and wiring to it.
 
 An outlet is where a stream comes from, without the verbs that a user chains on it: those are a ``Stream``'s,
 which is an outlet. What is wired here is checked here: inputs of one operator stand in one flow and one
 scope, and a variable of a loop is fed once, with its own schema. New outlets are of the class of the first
-that is read, so whoever wires streams gets streams.
+that is read, so wiring streams gives streams.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -271,7 +271,7 @@ def add_operator(
 def add_door(
     kind: NodeKind, name: str, stream: AnOutlet, scope: Scope, summary: Summary, *, delay_epochs: int = 0
 ) -> AnOutlet:
-    """Add a node that only changes times; how its batches are shared is left to whoever reads them."""
+    """Add a node that only changes times; its readers decide how its batches are shared."""
     at = wiring(stream)
     node = at.builder.add(
         kind,

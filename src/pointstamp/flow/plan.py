@@ -18,7 +18,7 @@ another one are a chain, a batch that arrives goes through all of them, and the 
 gets what is left. For progress there is one port, the input of the first of them.
 
 Nothing else of such an operator is lost: it stays in the plan, has its own number, name, rows and errors, and
-whoever asks for the frontier of one of its ports is told that of the chain's port, which is the same.
+the frontier of one of its ports is that of the chain's port, which is the same.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -80,7 +80,7 @@ _DOORS = {NodeKind.ENTER, NodeKind.LEAVE, NodeKind.FEEDBACK, NodeKind.DELAY}
 # (``pointstamp.progress.broadcast``).
 
 ShardFunction: TypeAlias = Callable[[pa.RecordBatch], Any]
-"""Gives the shard of each row of a batch: whole numbers from 0 on, as an Arrow or numpy array or a list."""
+"""Gives the shard of each row of a batch: integers from 0 on, as an Arrow or numpy array or a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class ExchangeByFunction:
 
     function: ShardFunction
     columns: pa.Schema | None = None
-    """What the function is given, so that a shard can be computed again; None for whole rows."""
+    """What the function is given, so that a shard can be computed again; None for complete rows."""
 
     def __str__(self) -> str:
         name = getattr(self.function, "__name__", type(self.function).__name__)
@@ -253,7 +253,7 @@ NO_CHAINS: Final = OperatorChains({}, {}, frozenset())
 
 @dataclass(slots=True)
 class Plan:
-    """A whole flow as data."""
+    """A complete flow as data."""
 
     name: str
     root: TimeOrder[Any] = EPOCHS

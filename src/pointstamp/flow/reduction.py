@@ -1,4 +1,4 @@
-"""What an aggregation was asked for, checked before it is written."""
+"""Checks of requested aggregations."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

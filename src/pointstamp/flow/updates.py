@@ -1,4 +1,4 @@
-"""Which streams carry updates, and what may be aggregated of them.
+"""Streams of updates, and the aggregations that are valid on them.
 
 A running reduction sends the new row of each key that changed, and so does a table by ``upserts``. Neither
 takes the old row back, so such a stream is not a set of rows: of a key there may be many, and the last one

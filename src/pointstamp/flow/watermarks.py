@@ -1,8 +1,8 @@
 """Event time in a plan: where it is promised, and for whom.
 
 What is made of a stream with event time, by any operations, has the watermark of that stream. So nothing is
-carried along: whoever waits for event time looks for it in the plan, from where it stands up to the inputs,
-and uses the least watermark that it finds. What comes from inputs without event time, such as a table
+carried along: an operator that waits for event time finds it in the plan, from where it stands up to the
+inputs, and uses the least watermark that it finds. What comes from inputs without event time, such as a table
 of names that is joined, has no say in it. A query in SQL has one clock, that of all tables that it reads,
 wherever in the query something waits for it.
 

@@ -162,7 +162,7 @@ class Shells:
         self._beside.change(one, other, length, np.full(len(one), by, np.int64))
 
     def _peel(self, count: int) -> None:
-        """Peel the whole graph."""
+        """Peel the complete graph."""
         one, _, _, _ = self._beside.rows()
         left = np.bincount(one, minlength=count)
         is_there, there = np.ones(count, np.bool_), np.arange(count)
@@ -184,7 +184,7 @@ class Shells:
             there = there[is_there[there]]
 
     def _fall(self, suspects: Slots) -> Slots:
-        """Let all fall who are too high, and whoever is too high then; return them."""
+        """Lower all vertices that are too high, repeatedly; return them."""
         fallen = [suspects[:0]]
         rounds = self._rounds.copy()
         while len(suspects):
@@ -204,7 +204,7 @@ class Shells:
         return np.concatenate(fallen)
 
     def _climb(self, suspects: Slots) -> tuple[Slots, Slots]:
-        """Let all climb who are too low, and whoever is so then; return them, and who has another shell."""
+        """Raise all vertices that are too low, repeatedly; return them, and those in another shell."""
         climbed, risen, turn = [suspects[:0]], [suspects[:0]], 0
         while len(suspects):
             beside = self._beside.of(suspects)

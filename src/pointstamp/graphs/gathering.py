@@ -1,6 +1,6 @@
 """Run array algorithms on a graph that is gathered on one worker.
 
-All changes of the graph are brought to one worker, which has the whole graph and works alone; which worker
+All changes of the graph are brought to one worker, which has the complete graph and works alone; which worker
 that is, the name of the operator decides, so that several such algorithms are spread. What they find is a
 function of the graph, so nothing more is saved than the graph, and what is known of it is recomputed.
 """

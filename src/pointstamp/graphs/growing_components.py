@@ -8,7 +8,7 @@ new in it or have another component than before, each once; kept by vertex, the 
 the components of the edges of epochs 0 to e.
 
 The flow is one loop around one operator. A worker owns the vertices that hash to it and joins what it can by
-itself, whole epochs of edges at a time (``union_find``); what concerns vertices of others goes round, by
+itself, complete epochs of edges at a time (``union_find``); what concerns vertices of others goes round, by
 owner, until no worker has anything to send. With one worker that is never; with several the rounds grow with
 the logarithm of the longest path between labels, not with its length.
 
@@ -207,7 +207,7 @@ class EdgesToPairs:
 class LeastLabels:
     """Takes facts into its forest, round by round of one epoch after the other, and reports each epoch.
 
-    A round is taken in whole, when it is complete. Acting on every batch would be right as well, but each
+    A round is taken in complete, when it is complete. Acting on every batch would be right as well, but each
     would be answered by as many as there are workers: their number would grow by that factor every round.
     """
 

@@ -7,7 +7,7 @@ frequent among its neighbours in the round before, and of several the least (Rag
 made deterministic). After the given number of rounds its label names its community.
 
 Outside loops, with numbers in the order of ids for ids of other types, it is the operator of this module,
-which keeps the edges once and a label for every vertex and round. Otherwise each round is a table of its own,
+which keeps the edges once and a label for every vertex and round. Otherwise each round is a separate table,
 made of the one before: a join with the edges, a count of labels, and the first of each vertex. So an edge
 that comes or goes changes round 1 at its two ends, round 2 beside those whose labels changed by it, and so
 on; where labels stay the same nothing is done. What is kept is the edges and the counts of labels, for every
@@ -95,7 +95,7 @@ def _voted(graph: Graph, beside: Table, rounds: int) -> Table:
 
 
 def _beside(graph: Graph) -> Table:
-    """Who hears whose label: the edges in both directions."""
+    """The paths of labels: the edges in both directions."""
     links = graph.links.select("src", "dst").named("links: ends")
     if not graph.directed:
         return links

@@ -512,7 +512,7 @@ def id_slots(type_: pa.DataType) -> IdSlots:
 
 
 class _Numbers:
-    """Whole numbers, by a table of vertices."""
+    """Integers, by a table of vertices."""
 
     def __init__(self, type_: pa.DataType) -> None:
         self._type = type_

@@ -1,4 +1,4 @@
-"""Vertex programs in rounds, as in Pregel (Malewicz et al. 2010), with deletions: custom graph algorithms.
+"""Vertex programs in rounds, as in Pregel (Malewicz et al. 2010), with deletions.
 
     nearest = graphs.pregel(
         graph,
@@ -10,7 +10,7 @@
 
 Every vertex has a state, columns that ``start`` gives it. In each round edges send messages, which are worked
 out of the states of both ends, messages to one vertex are aggregated, and ``update`` makes the next state of
-the state and the aggregates, which are null where nothing came. All of it is done for whole batches of
+the state and the aggregates, which are null where nothing came. All of it is done for complete batches of
 columns, by expressions or by a function. It ends when no state changes any more, or after a given number of
 rounds.
 

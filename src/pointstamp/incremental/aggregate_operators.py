@@ -1,4 +1,4 @@
-"""The least, greatest, first and last values of keys, kept up to date outside loops, and sums beside them.
+"""Incremental least, greatest, first and last values, and sums, outside loops.
 
 Values are kept in order, by key, so that a change costs what the first few values of the key do, also where
 the least one is deleted from a million. What was sent before is recomputed, as ``OnSums`` does.

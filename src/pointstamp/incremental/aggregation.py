@@ -1,4 +1,4 @@
-"""How a reduction of a table is built: its columns checked, and the operator chosen that keeps it up to date.
+"""Build the aggregation of a table: check columns and choose the operator.
 
 A reduction without keys is that of one group, of all rows, which is there from the first epoch on, with rows
 or without.
@@ -176,7 +176,7 @@ _VALUE: Final = "__value"
 
 
 def can_be_apart(schema: pa.Schema, found: Mapping[str, TableAggregate]) -> bool:
-    """Whether there are different values to count, and nothing that looks at whole rows besides."""
+    """Whether there are different values to count, and nothing that looks at complete rows besides."""
     kinds = {each.kind for each in found.values()}
     return "count_distinct" in kinds and all(_fits(schema, each) for each in found.values())
 

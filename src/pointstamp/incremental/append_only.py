@@ -1,4 +1,4 @@
-"""Which tables only grow: whether a row that is there can be taken away again, as far as the plan tells.
+"""Append-only tables: whether rows can be deleted, according to the plan.
 
 Rows are added by a stream without weights, and what is selected, filtered, united, joined or made distinct of
 tables that only grow only grows. Everything else may take rows back: a sum replaces the one before, a left

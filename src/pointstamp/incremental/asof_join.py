@@ -1,4 +1,4 @@
-"""The as-of join: each row beside the one row of another table that was there last, by a column of times.
+"""The as-of join: match each row with the latest row of another table.
 
 Rows of one key are ordered by time, and rows of one time by all their columns from left to right, so that it
 is always one row that is nearest, whatever came first. A row that comes late, or is deleted, changes the

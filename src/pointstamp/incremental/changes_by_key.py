@@ -1,4 +1,4 @@
-"""A table as a stream of its newest rows by key: what whoever keeps a copy by key has to write.
+"""A table as a stream of upserts by key.
 
 Of a key that has one row at most, the change of an epoch says all: the row that appears is the new one, and
 where none appears the key is gone. So no rows are kept, only how many each key has, which must be one or

@@ -1,4 +1,4 @@
-"""Which columns a table can have: at least one, and none with a name that tables use themselves.
+"""Valid column names of tables: at least one column, no reserved names.
 
 Names that begin with two underscores are reserved. Operators put columns of such names beside those of a
 row: rounds, places, sums, the key of all rows. A column of a user under one of them would be lost.

@@ -1,14 +1,14 @@
-"""Debezium's change events: what became of a row of a database, with the row before and after.
+"""Debezium change events: rows before and after each change.
 
 An event has an operation, ``op``: ``c`` and ``r`` bring the row ``after`` (created, or read by a first look
-at the whole table), ``u`` replaces ``before`` by ``after``, and ``d`` deletes ``before``. Events come as
-columns, or as JSON text of which one column holds the whole envelope (this module). Messages (``m``)
+at the complete table), ``u`` replaces ``before`` by ``after``, and ``d`` deletes ``before``. Events come as
+columns, or as JSON text of which one column holds the complete envelope (this module). Messages (``m``)
 say nothing of rows.
 
-Weights need ``before`` whole, as Postgres sends it with ``replica identity full``. Where it is missing, or
+Weights need ``before`` complete, as Postgres sends it with ``replica identity full``. Where it is missing, or
 where events may come twice, the key says which row is meant: an event is then an upsert, or deletes its key.
 The order of the events of a key is a column of the stream, or a field inside the events (``source.lsn``).
-A truncated table (``t``) has lost rows of which no event speaks, and is refused.
+A truncated table (``t``) has lost rows without events, and is rejected.
 """
 
 from collections.abc import Iterable, Mapping

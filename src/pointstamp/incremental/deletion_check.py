@@ -122,7 +122,7 @@ def has_fingerprints(schema: pa.Schema) -> bool:
 
 
 def fingerprints_of(run: Run) -> list[Integers]:
-    """The fingerprints of a run whose key is the whole row, with its weights."""
+    """The fingerprints of a run whose key is the complete row, with its weights."""
     assert run.layout.is_by_row
     other = fold_columns(hash_kept(run.identity, OTHER), len(run), OTHER)
     return [unmixed(run.words[0]), unmixed(other), run.weights]

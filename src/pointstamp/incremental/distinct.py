@@ -1,4 +1,4 @@
-"""The rows that two tables have, or that the first has and the second has not, each once, outside loops.
+"""Distinct, intersect and except of tables, outside loops.
 
 How often a row is there on both sides says all, before and after a change, so that what was sent need not be
 kept. What is kept of each side is what ``distinct`` and the border of the same table keep, once for all. In

@@ -1,4 +1,4 @@
-"""Tables and event time: rows that stay until it has passed them, and rows that come out once it has.
+"""Filters by event time: retain rows until the watermark, or emit them at it.
 
 ``KeptUntil`` is a filter whose condition is event time itself: a row is in the table as long as the time that
 it says lies after the bound. So everything behind it, joins and groups, forgets what is over as it forgets

@@ -1,4 +1,4 @@
-"""Aggregates of whole groups: SQL's, over rows with weights, asked again for each group that changed.
+"""Aggregates of complete groups, recomputed for each changed group.
 
 Nulls take no part, a group without a value gives null, and ``count`` counts. Whatever is asked is a function
 of the rows of the group and their weights alone, so that deleting what was inserted gives exactly what was

@@ -1,4 +1,4 @@
-"""An operator on groups: what comes out for a key is a function of all rows of the key, kept up to date.
+"""An operator on groups: its output is a function of all rows of a key.
 
 Distinct, aggregates with deletions and the top rows of a key are such functions. When the rows of a key
 change, the function is asked again for that key, and what differs from what was sent before is sent.

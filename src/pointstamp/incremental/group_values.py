@@ -150,7 +150,7 @@ def _whole(value: Decimal, scale: int) -> int:
 
 
 def _rounded(number: int, divisor: int) -> int:
-    """A quotient, rounded to the nearest whole number, a half away from 0."""
+    """A quotient, rounded to the nearest integer, a half away from 0."""
     whole, rest = divmod(abs(number), divisor)
     whole += 2 * rest >= divisor
     return -whole if number < 0 else whole

@@ -1,4 +1,4 @@
-"""What a join was asked for: which columns meet, and what comes out under which names.
+"""Checks of join arguments: key columns and names of results.
 
 The key comes out once, under the name that it has on the left; of the right side come all other columns, with
 a suffix where the left side has one of that name.
@@ -168,7 +168,7 @@ class JoinPlan:
     where: Compiled | None = None
     """What must hold of a pair besides, over the columns of the result."""
     nulls_match: bool = False
-    """Whether a null in a key equals a null, as it does where whole rows are compared."""
+    """Whether a null in a key equals a null, as it does where complete rows are compared."""
 
 
 class InnerJoin:

@@ -1,4 +1,4 @@
-"""The ways into a table: rows that are added, rows with weights, and upserts by key.
+"""Inputs of tables: inserted rows, rows with weights, and upserts.
 
 Invariant: no table begins with a weight below zero, nor with updates that are taken for rows; except that of
 an input that is trusted not to delete rows that are not there.
@@ -55,7 +55,7 @@ class TableWay:
     trusted: bool | None = None
     """Whether rows that are deleted are known to be there; None: of change feeds of databases they are."""
     empty: str | None = None
-    """Of whole states: the column that marks a row which is none, but says that its epoch counts."""
+    """Of complete states: the column that marks a row which is none, but says that its epoch counts."""
     events: Events | None = None
     """Debezium's change events in place of rows."""
 

@@ -1,4 +1,4 @@
-"""Pairs of rows of two streams whose event times are close: each pair once, and no row is kept forever.
+"""The interval join: pairs of rows close in event time, with bounded state.
 
 A row can meet another one until event time has passed the last instant that is close enough. Until then it is
 kept, by the lesser bound of both streams; then it is freed, and its pairs are not

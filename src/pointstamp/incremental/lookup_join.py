@@ -1,4 +1,4 @@
-"""Looking rows up in a table: a stream beside a table as it is, without corrections later.
+"""The lookup join: a stream with a table, without later corrections.
 
 A join of two tables keeps both sides, because a change of either changes the answer. A flow that enriches
 events with what is known now wants neither: each row is answered once, by the table as it is when the row's

@@ -1,4 +1,4 @@
-"""What operations on tables are made of: functions of streams of changes, whose last column is the weight.
+"""Operations on tables as functions of streams of changes.
 
 A change may come in parts here, a row several times with weights that are summed. Each function adds one
 operator to the flow, and keeps the law of tables, in loops too; what is made of several of them therefore

@@ -1,4 +1,4 @@
-"""Tables: what a user chains operations on, where a stream is what happens and a table what there is.
+"""Physical tables: operations of tables lowered to streams of changes.
 
 A table is a stream of changes, rows with a weight as their last column, and its value at a time is the sum of
 all changes up to it. Every operation keeps the law: what it has emitted up to an epoch, consolidated, is what
@@ -216,7 +216,7 @@ class PhysicalTable:
         name: str = "top",
         in_parts: bool = False,
     ) -> "PhysicalTable":
-        """The first rows of each key, or of the whole table: ``top(3, "shop", by="price desc")``.
+        """The first rows of each key, or of the complete table: ``top(3, "shop", by="price desc")``.
 
         In parts each worker begins with its own rows, if the table never loses one.
         """

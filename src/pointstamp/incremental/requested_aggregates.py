@@ -1,4 +1,4 @@
-"""What a reduction of a table was asked for: its aggregates, checked against the columns, with their types.
+"""Requested aggregates of a table, checked against its columns.
 
 An aggregate that met the columns of a table is a ``TableAggregate``: which columns of the rows that are kept
 it looks at, and the type that it gives. Nothing of users' expressions is left in it; they are in the

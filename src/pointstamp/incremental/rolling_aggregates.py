@@ -1,4 +1,4 @@
-"""Aggregates of the last rows of each key, for every row that comes: over all epochs, in an order.
+"""Rolling aggregates of the last rows of each key, over all epochs.
 
 Every row is answered once, when its epoch is complete, with aggregates of the last rows up to it: those of
 its own epoch, and those that are remembered of the epochs before, which are as many as can still count. What

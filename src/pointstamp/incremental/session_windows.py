@@ -1,4 +1,4 @@
-"""Sessions: events of a key that follow each other closely, with a pause before the first and after the last.
+"""Session windows: rows of a key with gaps below a limit.
 
 Two events of a key are in one session when they are at most the gap apart, or when others between them are,
 each of the next. A session begins with its first event and ends the gap after its last one. As in Spark, an

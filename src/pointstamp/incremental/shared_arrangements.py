@@ -1,4 +1,4 @@
-"""Which operators keep the same table by the same key, and so keep it once for all of them.
+"""Shared arrangements: operators that index the same table by the same key.
 
 An operator is built with ``arranged``: under the name of each arrangement what it is of. Two that say the
 same are given the same changes on every worker, and a worker lets them share.

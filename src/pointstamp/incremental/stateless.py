@@ -1,4 +1,4 @@
-"""Operations of tables that keep nothing: weights that are given, negated, or passed on beside other columns.
+"""Stateless operations of tables: weights that are set, negated or passed on.
 
 They work on a change as on any rows: what is selected from a sum is the sum of what is selected.
 """

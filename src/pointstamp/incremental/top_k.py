@@ -1,4 +1,4 @@
-"""The first rows of each group in an order, with or without all that are as good as the last of them.
+"""Top-k: the first rows of each group in an order, with or without ties.
 
 A row that is there three times is three rows: of the first two, two copies come out. Without ties every row
 has a place of its own (SQL's ``row_number``), and what the order leaves open is decided by all columns from

@@ -1,4 +1,4 @@
-"""Upserts: rows that replace the row with their key, or delete it; they become a table by key.
+"""Upserts: rows that replace or delete the row of their key.
 
 With an order column the row with the greatest order value wins, in whichever epoch it arrives. So the table
 is a function of the rows alone: it does not depend on how they are split into files and epochs. To that end

@@ -1,8 +1,8 @@
-"""Functions of a row and its place among the rows of its key, in an order: what ``over`` takes.
+"""Window functions: functions of a row and its place in a partition.
 
 They are SQL's window functions, with PySpark's names: ``ps.lag("price")``, ``ps.row_number()``. The order is
 total, because what ``by`` leaves open is decided by all columns; so a running sum is that of the rows up to
-this one (SQL's ``rows unbounded preceding``), and every copy of a row has a place of its own. Only ``rank``
+this one (SQL's ``rows unbounded preceding``), and every copy of a row has a separate place. Only ``rank``
 and ``dense_rank`` hold rows for equal that ``by`` does not tell apart.
 """
 
@@ -31,7 +31,7 @@ OrderKind: TypeAlias = Literal[
 ]
 
 NUMBERS: Final = ("row_number", "rank", "dense_rank", "running_count")
-"""What is a whole number, whatever the column."""
+"""What is an integer, whatever the column."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Rows with what their place among the rows of their key says of them; the function of ``over``.
+"""The operator of window functions: ``over``.
 
 A group is put in order as a whole whenever one of its rows changes, so a change costs the rows of its key.
 Only rows for which something differs are sent.
@@ -59,7 +59,7 @@ class PlaceColumn:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """The rows of groups, each copy a row of its own, in the order of groups and in that of the rows."""
+    """The rows of groups, each copy a separate row, in the order of groups and in that of the rows."""
 
     group: Places
     starts: Places
@@ -248,7 +248,7 @@ def _of_rank(frames: RowFrames, values: pa.Array, key: npt.NDArray[Any], nothing
 
 
 def _added(frames: RowFrames, values: pa.Array) -> npt.NDArray[Any] | list[Any]:
-    """The sums of the values, null counting as 0: of whole numbers and decimals as Python has them."""
+    """The sums of the values, null counting as 0: of integers and decimals as Python has them."""
     if types.is_floating(values.type):
         return frames.combined(np.add, floats_of(values.fill_null(0.0)), 0.0)
     if types.is_signed_integer(values.type):
@@ -272,7 +272,7 @@ def _number_of_values(frames: RowFrames, values: pa.Array) -> npt.NDArray[np.int
 
 
 def _differences(frames: RowFrames, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The sums of whole numbers that are sure to fit."""
+    """The sums of integers that are sure to fit."""
     so_far = np.concatenate([[0], np.cumsum(numbers)])
     return np.asarray(so_far[frames.end] - so_far[frames.first])
 
@@ -498,7 +498,7 @@ def _extremes(ranked: Ranked, values: pa.Array, *, is_greatest: bool) -> pa.Arra
 
 
 def _up_to(ranked: Ranked, numbers: Integers) -> Integers:
-    """The sums of whole numbers up to each row, in its group."""
+    """The sums of integers up to each row, in its group."""
     sums = np.cumsum(numbers)
     return np.asarray(sums - (sums - numbers)[ranked.starts]) if len(sums) else sums
 

@@ -235,7 +235,7 @@ def stored_shape(entries: Iterable[Entry | E]) -> FlowShape | None:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotChain:
-    """A snapshot from which a query can continue: a whole one, then those with changes, oldest first."""
+    """A snapshot from which a query can continue: a complete one, then those with changes, oldest first."""
 
     commits: Sequence[Committed]
 

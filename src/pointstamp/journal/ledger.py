@@ -5,8 +5,8 @@ the parts of the snapshot are, and which staged output is published with it. Eve
 needs to continue follows from these, in order: where each source stands, which ticks must be read again, and
 which snapshot they come after.
 
-A snapshot is a chain of commits: a whole one, and those after it that hold what changed. The last chains are
-kept, and every savepoint; a summary replaces entries that no longer matter, and names the files that are
+A snapshot is a chain of commits: a complete one, and those after it that hold what changed. The last chains
+are kept, and every savepoint; a summary replaces entries that no longer matter, and names the files that are
 needed, so that all others can be removed.
 
 Ticks may be gathered: they are stored with the next commit, as one entry. That is sound because nothing of a

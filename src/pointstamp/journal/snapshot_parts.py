@@ -1,8 +1,8 @@
 """Parts of a snapshot as bytes: the saved state of one worker.
 
 A part holds the pieces of state of each operator as Arrow tables, and what it held, awaited and had sent
-ahead. A snapshot is a chain: the parts of a whole one, then those of each later one with what changed since.
-It is restored to any number of workers: rows go to the worker that owns their key, by the same hash or
+ahead. A snapshot is a chain: the parts of a complete one, then those of each later one with what changed
+since. It is restored to any number of workers: rows go to the worker that owns their key, by the same hash or
 function that exchanges them (``dealers``); state without keys belongs to the worker that saved it, and stays
 with it.
 
@@ -108,7 +108,7 @@ def read_part(part: PartSaved, storage: Storage) -> bytes:
 
 
 def decode_part(content: bytes, part: PartSaved, query: str) -> SavedPart:
-    """A part as it was saved; StorageError where it is not whole, or not the one that was committed."""
+    """A part as it was saved; StorageError where it is not complete, or not the one that was committed."""
     try:
         return msgspec.msgpack.decode(_unsealed(content, part, query), type=SavedPart)
     except msgspec.MsgspecError as error:
@@ -118,7 +118,7 @@ def decode_part(content: bytes, part: PartSaved, query: str) -> SavedPart:
 
 
 def whole_part(part: PartSaved, storage: Storage, query: str) -> SavedPart:
-    """A part as it was saved; DamagedSnapshot where it is not there, not whole, or another one.
+    """A part as it was saved; DamagedSnapshot where it is not there, not complete, or another one.
 
     A storage that does not answer says nothing about the part: its error is another one.
     """

@@ -26,7 +26,7 @@ MESSAGE_BYTES_MAX: Final = 16 * 2**20
 
 
 class UnauthorizedError(TransportError):
-    """The other side does not hold the secret, or does not speak this protocol."""
+    """The other side does not hold the secret, or does not follow this protocol."""
 
 
 def new_secret() -> bytes:

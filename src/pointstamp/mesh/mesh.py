@@ -17,13 +17,13 @@ Messages of older generations are dropped and counted.
 Members meet once. They learn each other's addresses through a channel that they trust (a pipe, Spark's own),
 connect, and say hello. With CURVE (the default for tcp) each side proves that it owns its key and all bytes
 are encrypted; only keys of members are admitted, and none after the rendezvous. Unix sockets in a private
-folder need no keys; their files are removed when all have met. Plain tcp is for measurements: whoever can
-reach the port can speak. Members that listen at tcp may find out that they share a host (``nearby``), and use
-a unix socket in a private folder then, each pair by itself. The memory that unauthorized connections can use
-is bounded: a frame that comes through tcp has at most ``FRAME_BYTES_MAX`` bytes, which hold nothing before
-they are sent, and libzmq drops whoever has not proved its key within thirty seconds. Where the system can do
-it (Linux), a port of tcp answers no connection after the rendezvous: however many arrive, they cost a member
-no file.
+folder need no keys; their files are removed when all have met. Plain tcp is for measurements: any process
+that can reach the port can connect. Members that listen at tcp may find out that they share a host
+(``nearby``), and use a unix socket in a private folder then, each pair by itself. The memory that
+unauthorized connections can use is bounded: a frame that comes through tcp has at most ``FRAME_BYTES_MAX``
+bytes, which hold nothing before they are sent, and libzmq drops a connection that has not proved its key
+within thirty seconds. Where the system can do it (Linux), a port of tcp answers no connection after the
+rendezvous: however many arrive, they cost a member no file.
 """
 
 import os

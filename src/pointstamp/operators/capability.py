@@ -1,4 +1,4 @@
-"""Capabilities: the right to send at a time, held by an operator (Brun et al. 2021, section 4).
+"""Capabilities: the right to send at a time (Brun et al. 2021, section 4).
 
 While a capability for a time is held, no operator downstream is notified that the time is complete. It can be
 cloned, delayed to a later time, downgraded (made later in place) and dropped. One that is garbage-collected

@@ -1,4 +1,4 @@
-"""What an operator is, as data: its class, and by name everything that it is made with.
+"""Operators as data: a class and its arguments by name.
 
 A plan has the spec of each operator, and each worker calls it to make its own. Whatever asks something of
 an operator asks its spec, by the names of parameters.
@@ -27,7 +27,7 @@ class OperatorSpec:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self) -> Any:  # noqa: ANN401 - operators have no common class
-        """Return an operator of its own."""
+        """Return a separate operator."""
         return self.kind(**self.parameters)
 
 
@@ -38,7 +38,7 @@ class Prototype:
     prototype: Any
 
     def __call__(self) -> Any:  # noqa: ANN401 - as above
-        """Return an operator of its own."""
+        """Return a separate operator."""
         return copy.deepcopy(self.prototype)
 
     @property

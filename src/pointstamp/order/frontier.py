@@ -207,7 +207,7 @@ class MutableAntichain:
 
 
 def _itself(element: Hashable) -> Hashable:
-    """Every element a chain of its own: right for any order."""
+    """Every element a separate chain: right for any order."""
     return element
 
 

@@ -1,4 +1,4 @@
-"""The logical plan: what a user asked for, as data, and the way from there to operators that run.
+"""The logical plan as data, and its lowering to physical operators.
 
     front ends (tables, SQL, graphs, Spark)
         -> ``logical``, ``streams``: operators as frozen dataclasses, typed when they are made

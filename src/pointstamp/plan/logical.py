@@ -1,4 +1,4 @@
-"""Logical operators: what a table is made of, as data that knows nothing of how it is computed.
+"""Logical operators of tables, independent of their implementation.
 
 A plan is a directed acyclic graph of operators. An operator that two others read is shared by identity, so it
 is computed once. An operator is immutable; a rewrite makes a new one with ``with_inputs`` or

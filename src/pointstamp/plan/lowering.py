@@ -5,7 +5,7 @@ operator outside a loop that is read inside enters it, once for each loop. The a
 operator is chosen here and below, and nowhere above.
 
 ``lower`` makes one operator of inputs that were lowered already: a flow that is being written lowers each
-operator when it is written, so that what cannot work is rejected there. ``Lowering`` builds a whole plan.
+operator when it is written, so that what cannot work is rejected there. ``Lowering`` builds a complete plan.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

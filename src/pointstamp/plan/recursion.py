@@ -1,4 +1,4 @@
-"""What was written of a flow as a plan for rules: loops of tables become recursions, inputs become scans.
+"""Recorded flows as plans for rules: loops become recursions, inputs scans.
 
 A user wires loops of tables by hand: tables enter, variables are fed, and tables leave, in any order. Here
 each such loop becomes one ``Iterate``. Tables need not enter it any more, because an operator is inside a

@@ -1,4 +1,4 @@
-"""Plans as JSON, and back: every operator with all of its fields, functions by their identity.
+"""Plans as JSON: all fields of operators, and functions by identity.
 
 The operators of a plan stand in a list, inputs before those that read them, and are named by their position
 in it, so that what is shared stays shared. An operator, an expression, an aggregate or any other dataclass is

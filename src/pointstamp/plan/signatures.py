@@ -1,4 +1,4 @@
-"""Signatures: what an operator computes, as a digest, so that its state is found again after an edit.
+"""Signatures: digests of operators, by which an edited flow finds its state.
 
 The signature of an operator is a digest of its kind, its parameters and the signatures of its inputs. Names,
 origins and whatever else annotates an operator are not in it, and neither is what reads it. So two operators

@@ -1,4 +1,4 @@
-"""Steps: the operators of a plan as a user sees them, and the physical operators that are parts of each.
+"""Steps: the operators as a user sees them, with their physical operators.
 
 A drawing has a box for each step, and physical operators on demand. A projection that only chooses or
 renames columns belongs to the step of what it reads. An input and what makes a table of it are

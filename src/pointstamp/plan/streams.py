@@ -1,4 +1,4 @@
-"""Logical operators of streams, of event time, and of loops whose variables are wired by hand.
+"""Logical operators of streams, event time and loops.
 
 Row by row a stream and a table have the same operators (``plan/logical.py``): ``Project``, ``Filter``,
 ``Explode``, ``MapBatches``, ``TimeWindow``, ``Union``. What is here is about epochs, about how rows are

@@ -6,9 +6,10 @@ roots send and sends each sum down to all workers, through the roots (Murray et 
 A root is a worker like the others: the first of its host; the top is worker 0.
 
 *Why it is safe.* A batch is everything that its worker had to tell, so any delay of a batch is a delay on its
-queue in the exchange protocol. A sum holds whole batches, of each sender the next ones in order, and reaches
-each worker once: applying it is one ``recv_upd`` after another without a look in between. So whatever is held
-back, no frontier passes what exists; ``pointstamp_models.spec.accumulating`` checks this as a refinement.
+queue in the exchange protocol. A sum holds complete batches, of each sender the next ones in order, and
+reaches each worker once: applying it is one ``recv_upd`` after another without a look in between. So whatever
+is held back, no frontier passes what exists; ``pointstamp_models.spec.accumulating`` checks this as a
+refinement.
 
 *What is held back* is only a question of who waits. V is what the holder counts, H what it holds.
 

@@ -1,6 +1,6 @@
 """The broadcast of progress to all workers, as state machines without I/O.
 
-A worker gathers what its operators did (``record``: one call per activation, whole), and sends everything
+A worker gathers what its operators did (``record``: one call per activation, complete), and sends everything
 that has gathered to all workers, itself included, as one ``ProgressBatch`` (``flush``). Batches of one
 sender carry gapless sequence numbers and arrive in order; a gap or a repetition means that counts would be
 wrong forever, so it is an error and never a guess (Brun et al. 2021, section 4; the timely book,

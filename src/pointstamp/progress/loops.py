@@ -3,7 +3,8 @@
 A component with cycles takes its work in a linear extension of could-result-in: the coordinates of a time
 alternate with the positions of its port (``pointstamp.topology.levels``). In a loop that has no other loop in
 it, that is the order of the times, and at one time the order of the ports; ``PlainLoop`` needs no more than a
-row of counts for each time. ``AnyLoop`` sorts by the whole key, for loops in loops and times of a user's own.
+row of counts for each time. ``AnyLoop`` sorts by the complete key, for loops in loops and times of a user's
+own.
 """
 
 from collections.abc import Callable, Sequence

@@ -31,7 +31,7 @@ NOTHING: Final[Changes] = ()
 
 
 class Tracker:
-    """The progress of the whole graph as one worker sees it.
+    """The progress of the complete graph as one worker sees it.
 
     ``update`` gathers changes, ``propagate`` draws the conclusions. Frontiers are read between
     propagations only, and not before the first one: until then an empty frontier would look like a

@@ -4,7 +4,7 @@ Every output starts with one capability per worker at the least time of its doma
 it: the counts begin with the number of workers, and no worker reports that start (Brun et al. 2021, section
 6). A worker's own changes reach its tracker through its own batches, like the others'.
 
-This is a state machine without I/O: whoever drives it carries the batches from ``flush`` to ``receive``.
+This is a state machine without I/O: its driver carries the batches from ``flush`` to ``receive``.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Pushdown: the part of a flow that an engine in front of the workers may do, as SQL text.
+"""Pushdown: the part of a flow that an upstream engine executes, as SQL.
 
 ``prefix`` walks from each input of a plan along operators that keep nothing, up to a reduction of which parts
 can be made, and gives the ``steps`` and the plan that is left; it also adds partial sums together. Which

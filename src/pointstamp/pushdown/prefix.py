@@ -1,4 +1,4 @@
-"""The part of a plan that stands directly behind an input and can be done before the workers.
+"""The prefix of a plan that an engine can execute upstream of the workers.
 
 The walk goes from an input along its only reader, as long as that is an operator of ours that keeps nothing
 and asks for expressions on the allow-list (``wording``), outside loops. If it then comes to a reduction of

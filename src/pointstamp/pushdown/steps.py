@@ -1,4 +1,4 @@
-"""The steps that are done before the workers, as plain data: SQL texts, and the columns after each."""
+"""Pushed-down steps as data: SQL texts and the columns after each."""
 
 from dataclasses import dataclass
 from typing import TypeAlias

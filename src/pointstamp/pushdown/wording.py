@@ -1,4 +1,4 @@
-"""Expressions in the words of Spark's SQL: those whose meaning there is exactly ours, and no others.
+"""Expressions as Spark SQL, if their meaning there is the same.
 
 This is an allow-list. What is on it cannot fail for any row, so that a mistake in the data is found where it
 always is, and gives the same for nulls, NaN and the ends of every range, whatever Spark's settings are

@@ -1,4 +1,4 @@
-"""A query: a flow that runs continuously, with a crew of members, a coordinator and a supervisor.
+"""Queries: flows that run continuously, with workers, a coordinator and a supervisor.
 
     query -> supervisor -> recovery -> session: one generation
                                          |  coordinator: ticks out, commits in

@@ -1,4 +1,4 @@
-"""A checkpoint as a dashboard shows it: its journal, its generations, and what operators had kept.
+"""A checkpoint as a dashboard page: journal, generations and state.
 
 It reads once and never writes, so it can be looked at while a query works with it.
 """

@@ -1,4 +1,4 @@
-"""The coordinator: the driver's part of a query as a state machine, ticks in and commits out.
+"""The coordinator: the state machine of the driver, from ticks to commits.
 
 It knows what the sources offer, records ticks in the ledger, which stores each before or with the next
 commit, deals their parts out, asks for snapshots, and commits an epoch when every member has saved it. It has
@@ -252,7 +252,7 @@ class Coordinator:
         """All members have read a tick: inputs whose epochs are event time are complete up to what it says.
 
         The ticks that follow say so, in the journal: what they complete, and from where on rows are late. So
-        whoever reads them again finds the same; and what was not recorded is read again.
+        a second read finds the same; and what was not recorded is read again.
         """
         for name, epochs in self._columns.items():
             latest = [report.latest[name] for report in reads if name in report.latest]

@@ -1,4 +1,4 @@
-"""The intake: what sources have offered and no tick has taken yet, and how far each input is complete.
+"""The intake: units of sources that no tick has taken, and input promises.
 
 An input with an epoch column is complete before an epoch when the user or the source promises it. A promise
 covers the units that were found before it, so it takes effect once these are taken, and not before; units

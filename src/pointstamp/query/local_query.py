@@ -1,4 +1,4 @@
-"""Queries on this machine, without Spark: the same snapshots, journal and publishing, in processes or in one.
+"""Queries on this machine, without Spark, in one process or several.
 
 ``start`` begins a query on sources; ``run_to_end`` runs a flow over data at hand, with a checkpoint: when it
 is called again with the same data, it resumes from there, no matter what ended it.
@@ -72,7 +72,7 @@ def start(
     judge: Judge | None = None,
     tick_every: str | timedelta | None = None,
 ) -> Query:
-    """Start a flow on sources, in processes of their own or on workers in this process."""
+    """Start a flow on sources, in separate processes or on workers in this process."""
     columns = check_epochs(plan, streams, epoch)
     sources = {name: _source(plan, name, each, columns.get(name)) for name, each in streams.items()}
     check_sources(sources)

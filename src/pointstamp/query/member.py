@@ -1,4 +1,4 @@
-"""A member of a crew: one worker that follows the driver's ticks, reads its parts, saves and reports.
+"""A member: one worker that follows ticks, reads parts, saves and reports.
 
 A member is driven from outside, by ``follow`` and ``step``, and sends reports through a function that it was
 given: so the same member runs in a Spark task, in a process, beside others in this process, and in the

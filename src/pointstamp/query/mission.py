@@ -1,4 +1,4 @@
-"""What a crew is sent out with: everything that a member needs to know, as one value that can be pickled."""
+"""The mission of a crew: everything that its members need, as one value."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +38,7 @@ from pointstamp.worker.snapshots import Restored, place_of
 class Mission:
     """One generation of a query: the flow, where its rows come from and go to, and the state it resumes from.
 
-    ``chain`` are the parts of a whole snapshot, then those with what changed; empty where the flow starts
+    ``chain`` are the parts of a complete snapshot, then those with what changed; empty where the flow starts
     from nothing. Output up to epoch ``published_through`` is published: where an older
     snapshot had to be used, it is computed again and must not be staged again.
     """
@@ -74,7 +74,7 @@ class Mission:
     def restored(self, worker: int) -> Restored | None:
         """What a worker resumes from, read from storage; None where the flow starts from nothing.
 
-        Whoever resumes from a part checks it: DamagedSnapshot if it is not whole.
+        Whoever resumes from a part checks it: DamagedSnapshot if it is not complete.
         """
         if not self.chain:
             return None

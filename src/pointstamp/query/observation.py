@@ -1,4 +1,4 @@
-"""Watching a query while it runs: members tell what happens, and what is published was judged before.
+"""Verification of a running query before its output is published.
 
 A member takes down the events of its worker and tells them to the driver (``running.telling``): when there
 are many, when a moment has passed, when it is asked to, and before it says that an epoch is saved. So what is

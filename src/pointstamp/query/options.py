@@ -1,4 +1,4 @@
-"""What a query is told besides its inputs, its checkpoint and its output."""
+"""The options of a query."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What is known of a query as plain data for a page, and as samples for machines. Pure functions."""
+"""Data of a query for the dashboard and for metrics, as pure functions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -91,7 +91,7 @@ class OperatorRate:
 
 @dataclass(slots=True)
 class WorkerRates:
-    """The load of one worker, from its last two reports; changed by whoever hears of them."""
+    """The load of one worker, from its last two reports; changed when they arrive."""
 
     last: Load
     busy: float = 0.0

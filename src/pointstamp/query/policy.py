@@ -1,4 +1,4 @@
-"""When to save, how much may be in flight, and how often to start again."""
+"""Policies: snapshots, data in flight, and restarts."""
 
 from collections import deque
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
-"""A query: a flow that keeps running, as its user sees it; Spark's names of a StreamingQuery are aliases.
+"""The handle of a running query, with the names of StreamingQuery as aliases.
 
-The query works in a thread of its own; every method here may be called from any thread. Beyond what a
+The query works in a separate thread; every method here may be called from any thread. Beyond what a
 StreamingQuery offers, it says exactly what each output waits for (``why``) and how far each is
 (``frontiers``), and it takes snapshots on demand (``snapshot``, ``savepoint``).
 """

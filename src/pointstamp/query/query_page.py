@@ -1,4 +1,4 @@
-"""A query as a dashboard shows it: what is known of it now, without waiting for anybody.
+"""A query as a dashboard page: its current data, without waiting.
 
 ``moment`` asks the query's thread, and through it the workers, and says at once what the last answers were.
 One question is pending at a time, so a worker that does not answer makes what is shown old, and nothing

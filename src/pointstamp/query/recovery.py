@@ -1,10 +1,10 @@
-"""The beginning of a generation: it turns what is stored into everything that a driver needs to continue.
+"""Recovery: from the stored state to the start of a generation.
 
 Taking the journal over fences every older driver. What was committed, but may not have been published, is
-published again; the newest snapshot is found, or the newest whole one where a member has found one damaged;
-files that no commit names are removed. This is the recovery of Veresov et al. 2024 at the driver, step by
-step, without a clock, a thread or a crew: the supervisor runs it, and the simulated world crashes it between
-any two steps.
+published again; the newest snapshot is found, or the newest complete one where a member has found one
+damaged; files that no commit names are removed. This is the recovery of Veresov et al. 2024 at the driver,
+step by step, without a clock, a thread or a crew: the supervisor runs it, and the simulated world crashes it
+between any two steps.
 
 It keeps the invariant of the journal: a driver that returns from here is the only one that can commit.
 """
@@ -92,7 +92,7 @@ def begin_generation(
     may fail; the next try then asks this ledger, and not an older one, whether another driver took over.
 
     Members check the parts that they resume from. Where one has found a part damaged, the next generation
-    begins with ``checks_parts``: the driver reads all of them, and goes back to a snapshot that is whole.
+    begins with ``checks_parts``: the driver reads all of them, and goes back to a snapshot that is complete.
     """
     journal: Journal[Entry] = Journal.open(spec.storage, Entry, writer=writer, query=spec.query_id)
     # A flow that does not fit, for the journal or for the sink, is rejected before anything is written. It
@@ -229,7 +229,7 @@ def _outputs_of(spec: QuerySpec) -> str:
 
 
 def newest_whole(spec: QuerySpec, ledger: Ledger) -> SnapshotChain | None:
-    """The newest snapshot whose parts are all there and whole; RecoveryError if there is none."""
+    """The newest snapshot whose parts are all there and complete; RecoveryError if there is none."""
     damages: list[str] = []
     looked: dict[str, str | None] = {}
     for chain in ledger.chains():
@@ -263,7 +263,7 @@ def newest_whole(spec: QuerySpec, ledger: Ledger) -> SnapshotChain | None:
 
 
 def _damage(spec: QuerySpec, part: PartSaved) -> str | None:
-    """What is wrong with a part of a snapshot; None if it is there, whole, and the one that was committed."""
+    """Return what is wrong with a part of a snapshot; None if it is the complete committed one."""
     try:
         whole_part(part, spec.storage, spec.query_id)
     except DamagedSnapshot as error:

@@ -1,4 +1,4 @@
-"""The rendezvous of workers: which tasks become the workers of a generation, and with which numbers.
+"""The rendezvous: tasks become numbered workers of a generation.
 
 Tasks of an ordinary Spark job start when Spark has a slot for them, in any order, perhaps never, and perhaps
 twice. Each registers with the driver. ``Rendezvous`` is the driver's side as a state machine without sockets

@@ -1,4 +1,4 @@
-"""Savepoints: their names, and a query with a checkpoint of its own that resumes from what another has kept.
+"""Savepoints: their names, and starting a query from one.
 
 A name stands for one savepoint until that is dropped: a user who relies on it must not find another one in
 its place. When a savepoint is dropped, every file goes that nothing else needs.
@@ -107,9 +107,9 @@ def adopt_savepoint(spec: QuerySpec, ledger: Ledger) -> None:
 def _moved(spec: QuerySpec, ledger: Ledger, commit: Committed, worker: int, part: PartSaved) -> PartSaved:
     """Store a part as one of this query, under a name of this generation, so that it is removed in time.
 
-    Without a part of its whole snapshot a savepoint is lost. If a part with later changes is damaged, the
-    query resumes from an older snapshot: the part is left out, and the search for the newest whole snapshot
-    misses it.
+    Without a part of its complete snapshot a savepoint is lost. If a part with later changes is damaged, the
+    query resumes from an older snapshot: the part is left out, and the search for the newest complete
+    snapshot misses it.
     """
     assert spec.savepoint is not None
     other = spec.savepoint

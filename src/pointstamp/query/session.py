@@ -1,4 +1,4 @@
-"""A session: one generation of a query at the driver, from the launch of its crew to its end.
+"""A session: one generation of a query at the driver.
 
 The loop is the driver's: collect the members' reports, see what the sources have, let the coordinator decide,
 post its orders, wait. It ends when the query is finished, when it is told to stop, and by an exception when a

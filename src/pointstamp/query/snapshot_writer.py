@@ -60,7 +60,7 @@ class InlineScribe:
 
 
 class ThreadScribe:
-    """Does jobs in a thread of its own, and makes ``fileno`` readable when one is done."""
+    """Does jobs in a separate thread, and makes ``fileno`` readable when one is done."""
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()

@@ -1,4 +1,4 @@
-"""Standing by: a crew that has met and waits, and that a driver takes over for the next generation.
+"""Spare crews: ready workers that a driver takes over after a failure.
 
 The members of a spare crew are started, have loaded everything and have met, but they belong to no generation
 yet: of their mission they lack what only the beginning of a generation decides. That comes as an order, when

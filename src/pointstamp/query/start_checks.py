@@ -1,4 +1,4 @@
-"""What is decided before a query starts: its identity, its sink, and the epochs of its inputs."""
+"""Checks before a query starts: identity, sink and epochs of inputs."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress

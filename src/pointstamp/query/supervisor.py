@@ -1,9 +1,9 @@
 """The supervisor: keeps a query going, generation after generation, until it is done or hopeless.
 
 Each generation takes the journal over (which fences every older driver), resumes from the newest snapshot
-that is whole, repeats the last publication if that is needed, and runs a session. When a member is lost, the
-crew is ended and the next generation starts after a pause, as long as there is budget; one log line says what
-was lost and from which epoch the query continued. If the flow itself fails again in the same words, on
+that is complete, repeats the last publication if that is needed, and runs a session. When a member is lost,
+the crew is ended and the next generation starts after a pause, as long as there is budget; one log line says
+what was lost and from which epoch the query continued. If the flow itself fails again in the same words, on
 whatever rows, with no commit in between, it would fail forever, and the query ends.
 """
 

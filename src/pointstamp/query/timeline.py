@@ -1,6 +1,6 @@
-"""What has happened to a query in the last hour, with its times: ticks, snapshots, restarts, rows, memory.
+"""The timeline of a query: ticks, snapshots, restarts, rows, memory of the last hour.
 
-The driver's loop takes note; whoever shows it may ask from any thread. Nothing here grows without end: the
+The driver's loop takes note; displays may read it from any thread. Nothing here grows without end: the
 last ticks and snapshots are kept one by one, and the hour as spans of some seconds, each with its counts and
 with how many epochs took how long, by classes of lengths. Nothing is decided by it.
 """

@@ -1,4 +1,4 @@
-"""What holds event time back, as text: which input or stream, at which event time, since when it is silent.
+"""What holds the watermark back, as text: input or stream, event time, idle time.
 
 Where epochs are event time the driver itself knows how far each input is. Of streams with a promise
 (``stream.event_time``) it knows what members told with their last snapshot.

@@ -4,7 +4,7 @@ An aggregate looks at a column or at an expression, and with ``where`` only at t
 holds (SQL's ``filter``). What users write, ``ps.sum("amount")`` and the like, is in ``constructors``.
 
 A custom aggregate is a function of the rows of a group, ``ps.aggregate(function, type)``, or, where groups
-are large and only grow, an object with the methods of ``Accumulator``. It works on whole arrays:
+are large and only grow, an object with the methods of ``Accumulator``. It works on complete arrays:
 
 >>> class GeometricMean:
 ...     def __init__(self, column):

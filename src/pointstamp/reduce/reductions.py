@@ -87,7 +87,7 @@ class RunningReduce:
 
     What is sent at a time holds the rows of that time and of all before it: of all earlier epochs, and in a
     loop of the earlier rounds of its own. Times are taken in this order, epochs first, also where (1, 0) is
-    complete long before (0, 5): whoever adds this operator to a plan says that it takes its times in order.
+    complete long before (0, 5): the plan must declare that this operator takes its times in order.
 
     A key has changed when it is new, or when what is kept for one of its aggregates is not what it was: a
     count changes with every row, a sum with what is added to it, a least value only when a smaller one

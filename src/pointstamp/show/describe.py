@@ -37,7 +37,7 @@ _KINDS = {
     NodeKind.OPERATOR: "operator",
     NodeKind.ENTER: "enters the loop",
     NodeKind.LEAVE: "leaves the loop",
-    NodeKind.FEEDBACK: "comes round again",
+    NodeKind.FEEDBACK: "is fed back",
     NodeKind.DELAY: "delay",
 }
 
@@ -63,7 +63,7 @@ class ScopeTree:
 
 
 def describe(plan: Plan, *, operators: bool = True) -> str:
-    """Return the whole flow as readable text, the same for the same plan; or only what a user wrote of it."""
+    """Return a flow as readable text, which depends only on the plan; optionally only the logical part."""
     lines = [f"flow {quoted(plan.name)}, times {times_of(plan.root, 0)}"]
     for kind in (NodeKind.INPUT, NodeKind.OUTPUT):
         ends = plan.named(kind)
@@ -337,9 +337,9 @@ def _heading(plan: Plan, node: Node) -> str | None:
     if node.kind is NodeKind.INPUT:
         return f"input {quoted(node.name)}"
     if node.kind is NodeKind.LEAVE:
-        return f"loop {quoted(_loop_of(plan, node))}: goes round until nothing changes"
+        return f"loop {quoted(_loop_of(plan, node))}: repeats until nothing changes"
     if node.kind is NodeKind.FEEDBACK and node.limit is not None:
-        return f"comes round again, {limit_words(node)}"
+        return f"is fed back, {limit_words(node)}"
     words = kept_words(node)
     if words is None or words.startswith("nothing"):
         return None

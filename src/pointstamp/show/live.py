@@ -1,4 +1,4 @@
-"""A live display of a run: how far it is, how fast, in which rounds its loops are, and what holds it back.
+"""The live display of a run: progress, rates, rounds, and frontier holders.
 
     with LiveDisplay.for_stream() as display:
         while run.step():
@@ -270,7 +270,7 @@ class LiveDisplay:
             self._screen.close()
 
     def _show_totals(self, status: RunStatus) -> None:
-        """Show the end, with the rates of the whole run."""
+        """Show the end, with the rates of the complete run."""
         self._history = deque([(self._started, None)])
         self._show(status)
 

@@ -3,7 +3,7 @@
 One subgraph for each loop, one shape for each kind of node. An edge says which ports it connects where there
 is a choice, its pact, and, where it leads into a node that changes times, what becomes of them.
 
-What comes round again is a dotted line without a tip, written from the variable to what feeds it and marked
+What is fed back is a dotted line without a tip, written from the variable to what feeds it and marked
 with a hooked arrow. Mermaid breaks cycles wherever its search happens to close one, and an edge in the true
 direction turned nested loops inside out; it has no edge with its tip at the start.
 

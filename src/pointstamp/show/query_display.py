@@ -1,4 +1,4 @@
-"""A live display of a query: epochs published, rates, rounds of loops, what holds it back, and restarts.
+"""The live display of a query: epochs, rates, rounds, holders and restarts.
 
     with QueryDisplay(query, facts=lambda: [("files", "12")]) as display:
         while query.is_active and display.wait():
@@ -208,7 +208,7 @@ class QueryDisplay:
 
 
 class _Watch:
-    """Asks a query how far it is, in a thread of its own; everything else is for the display's thread."""
+    """Asks a query how far it is, in a separate thread; everything else is for the display's thread."""
 
     def __init__(self, query: Query) -> None:
         self._query = query

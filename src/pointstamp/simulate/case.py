@@ -2,7 +2,7 @@
 
 A case names a seed and how many workers; after shrinking also which of the user's epochs and rows are fed
 (those that stay are numbered again from epoch 0), and which choices of the seed are really made. Where a flow
-has times of its own, the items of each input are numbered in place of epochs, and keep their times.
+has custom times, the items of each input are numbered in place of epochs, and keep their times.
 """
 
 import shlex

@@ -1,6 +1,6 @@
 """Feed the rows of each item to simulated workers, split by the choices.
 
-An input is a list of items: item i is epoch i, unless the flow has times of its own and each item brings its
+An input is a list of items: item i is epoch i, unless the flow has custom times and each item brings its
 time, or the epochs of an input are its event time. Each worker has for each input a script of its own: send
 these parts, advance to the next item's time, ..., close. The scripts are independent, so that one worker may
 be epochs ahead of another, as with real sources. Rows of one item have no order among the workers, and the

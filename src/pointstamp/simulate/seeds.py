@@ -102,7 +102,7 @@ class Difference:
 def first_difference(expected: Outputs, got: Outputs, own: TimeOrder[Any] | None = None) -> Difference | None:
     """Return the first difference of two runs, by epoch and then by output; None if equal.
 
-    Where a flow has times of its own, its order sorts them.
+    Where a flow has custom times, its order sorts them.
     """
 
     def place(part: tuple[str, Time]) -> tuple[Any, ...]:

@@ -3,7 +3,7 @@
 Each part is made smaller by leaving out halves, then quarters, and so on (delta debugging), as long as the
 same property breaks. With other rows the seed's choices mean something else, so a few other seeds are tried
 too; the schedule comes last, when the rest stands, and is shortened choice by choice. How many worlds are
-tried is bounded, so the result is small, not always the smallest. Where a flow has times of its own, items
+tried is bounded, so the result is small, not always the smallest. Where a flow has custom times, items
 of the inputs take the place of epochs; the times that stay are the user's.
 """
 

@@ -1,4 +1,4 @@
-"""The workers of a bounded run on Spark: each reads its share of the inputs and writes files.
+"""Workers of a bounded run on Spark: read a share of the inputs, write files.
 
 The tasks register at the driver's rendezvous and meet as those of a query do (``worker_formation``,
 ``crew_task``). Task i reads partition i, so all partitions have a worker. Results leave through files; each

@@ -4,7 +4,7 @@ Each output is a table of the schema, at the place where the catalog would put i
 
 - ``format="delta"``: a Delta table of the current rows (``DeltaSink``), one Delta version per commit;
 - ``format="parquet"``: a folder of Parquet with the rows after an epoch, to which the entry of the catalog
-  moves after each commit. It needs no jar, and each commit costs the whole table, which the driver holds.
+  moves after each commit. It needs no jar, and each commit costs the complete table, which the driver holds.
 
 Changes are staged and published by a sink of files: ``DeltaSink``, or ``ParquetSink`` beside the tables. That
 is the commit. The entries of the catalog are names for places, and follow it: a driver that dies in between

@@ -1,4 +1,4 @@
-"""What a checkpoint says of its query, as tables: the state of operators, commits, and inputs.
+"""A checkpoint as tables: state of operators, commits and inputs.
 
 It reads the journal and writes nothing, so a query may run meanwhile; what it says is true as of the last
 commit.

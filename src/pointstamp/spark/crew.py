@@ -1,4 +1,4 @@
-"""Workers of a query on Spark: the tasks of a job, which the driver speaks to through a mesh.
+"""Workers of a query on Spark: tasks of a job, connected through the mesh.
 
 How they are formed is in ``worker_formation``. The workers of a generation end when one of them is lost. The
 driver learns that from Spark, whose job ends, or from the mesh, whichever is first; it tells the others to
@@ -239,7 +239,7 @@ class UiLink:
         self.path = f"/pointstamp/{query_id}"
 
     def lead_to(self, address: str) -> str | None:
-        """Let the path lead to a dashboard; the path's whole address, or None where Spark has no UI."""
+        """Let the path lead to a dashboard; the path's complete address, or None where Spark has no UI."""
         if is_connect(self._spark):
             return None
         context: Any = self._spark.sparkContext

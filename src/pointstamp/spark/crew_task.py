@@ -1,4 +1,4 @@
-"""One Spark task that becomes a worker: it registers with the driver, meets the others, and does its work.
+"""A Spark task that becomes a worker: registration, rendezvous and work.
 
 The task is an ordinary task: Spark may start it late, twice, or never. It registers at the driver's
 rendezvous (``rendezvous``), which decides whether it is a worker, and with which number. What a worker does

@@ -1,4 +1,4 @@
-"""A daemon of Spark's Python workers that has loaded what workers of a flow need before it forks them.
+"""A daemon for Spark's Python workers, with modules loaded before the fork.
 
 Spark starts one daemon for each executor, which forks a process for each worker; a worker then loads pyspark,
 pyarrow, numpy and what its function needs, each time again. With ``spark.python.daemon.module`` set to this

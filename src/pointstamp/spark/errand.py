@@ -1,14 +1,14 @@
-"""An errand: something done with Spark in a thread of its own, whose jobs every other thread can cancel.
+"""Calls of Spark in a separate thread, whose jobs can be cancelled.
 
 An interrupt of the keyboard comes to the main thread, wherever it is. In the middle of a call to Java it
 breaks more than that call: py4j then closes every connection to the same gateway, those of other threads and
 those that are made meanwhile, and the job continues although no caller waits for it. So no call is made where
-an interrupt can come. The thread of the errand speaks to Spark; the caller waits for its result at a lock,
+an interrupt can come. The thread of the errand calls Spark; the caller waits for its result at a lock,
 where an interrupt breaks nothing.
 
 Invariant: when an exception ends the wait or the work, the jobs of the errand are cancelled. They are
 cancelled again and again until its thread has ended, because a job that is about to be submitted is not found
-yet; and by a thread of its own, so that a second interrupt ends the wait but not the cancelling. What the
+yet; and by a separate thread, so that a second interrupt ends the wait but not the cancelling. What the
 errand does after its last job is not undone, so publishing happens outside.
 
 The thread inherits the local properties of the one that makes the errand (job group, pool, tags).

@@ -1,4 +1,4 @@
-"""DataFrames at both ends of a run: checked against what a flow declares, and over what was published."""
+"""DataFrames as inputs and outputs of a run: checks and schemas."""
 
 import os
 import sys

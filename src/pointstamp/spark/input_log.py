@@ -1,4 +1,4 @@
-"""The input log: what Structured Streaming reads, kept as files until the workers no longer need it.
+"""The input log: rows of Structured Streaming, as files for the workers.
 
 Structured Streaming owns a source and its offsets. Each of its micro-batches becomes a folder of Parquet
 files and then a marker, which lists them and is created once: a micro-batch that Spark repeats after a

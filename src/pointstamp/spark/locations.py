@@ -1,4 +1,4 @@
-"""Where a run's files lie, as Spark and the storage of this process both understand it.
+"""Locations of files for both Spark and this process.
 
 A path without a scheme is a folder of this host's file system; one with a scheme is opened by ``storage_at``
 on the driver and on each worker, and by Spark when it reads: the string travels, the connection does not. So

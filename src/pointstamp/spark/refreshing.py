@@ -1,8 +1,8 @@
-"""Views that Spark recomputes: their rows at a refresh, for exactly the inputs that the refresh takes.
+"""Views that Spark recomputes at each refresh, for fixed inputs.
 
 A refresh is one tick of a query that ends (``available_now=True``), so everything that it changes is one
 epoch and one commit: views that are incremental, and those that are not. The rows of the latter come as an
-input, a whole state for each refresh, and the workers publish the difference. What makes the commit
+input, a complete state for each refresh, and the workers publish the difference. What makes the commit
 consistent:
 
     look at all inputs  ->  Spark recomputes  ->  look again: the same?  ->  one tick with these units

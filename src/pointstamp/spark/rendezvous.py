@@ -1,4 +1,4 @@
-"""The driver's rendezvous on Spark: a socket at which tasks register, and the tasks' side of it.
+"""The rendezvous on Spark: the socket of the driver, and the side of the tasks.
 
 The driver listens before it submits the job, and sends the address and a secret along with the tasks
 (``RendezvousPlace``). ``RendezvousServer`` moves messages between the sockets and the state machine

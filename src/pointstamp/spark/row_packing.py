@@ -1,4 +1,4 @@
-"""Rows that Spark sends from DataFrames to the workers: packed, so that Spark's shuffle brings them there.
+"""Packed rows: DataFrame rows as binary columns for Spark's shuffle.
 
 The inputs of a flow have different schemas, and a gang of tasks reads one DataFrame. So the rows of each
 input are packed: a row of the packed DataFrame is (worker, input, epoch, an Arrow batch as bytes). If all

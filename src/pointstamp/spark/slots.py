@@ -1,4 +1,4 @@
-"""How many workers a session can run at once, found before anything starts.
+"""The number of workers that a session can run at once.
 
 All workers of a flow run at the same time, one to a slot. In classic sessions the scheduler knows the
 executors that have registered. Connect sessions have no scheduler to ask and no RDDs: there the number of

@@ -1,4 +1,4 @@
-"""A spare crew on Spark: tasks that have met and stand by, so that a lost crew is replaced at once.
+"""A spare crew on Spark, which replaces a lost crew at once.
 
 It is a separate job, with as many tasks as the query has workers. Its tasks have loaded everything,
 know each other and the driver, and sleep (``query.standby``). It is started when a crew has become ready, so
@@ -7,7 +7,7 @@ the slots that the lost crew has left.
 
 A spare crew that dies is replaced, after a pause that grows; if none is ready when one is needed, the query
 continues as without. It holds its slots as long as the query runs, also while other jobs of the session wait
-for some: therefore only whoever asks for a spare crew gets one.
+for some: therefore a query has a spare crew only if it asks for one.
 
 The thread of the query takes over and prepares; a thread for each spare crew starts it and sees it die. The
 lock passes a crew, with its mesh, from the one to the other.

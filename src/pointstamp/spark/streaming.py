@@ -334,7 +334,7 @@ def _kind(value: object) -> str:
 
 
 def _everywhere(output: str | Sink) -> str | Sink:
-    """A path that means the same folder in the tasks, which run in folders of their own."""
+    """A path that means the same folder in the tasks, which run in separate folders."""
     return spark_address(output) if isinstance(output, str) else output
 
 

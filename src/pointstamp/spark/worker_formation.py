@@ -1,4 +1,4 @@
-"""Form workers: start a Spark job, and serve the rendezvous until enough of its tasks have registered.
+"""Start workers: submit a Spark job, and serve the rendezvous.
 
 The driver opens a rendezvous and sends its address along with the tasks (``crew_task``). Tasks register as
 Spark starts them. Once enough have, they are the workers: as many as wished for, or fewer, if Spark has no
@@ -173,7 +173,7 @@ class CrewJob:
 
 
 class StartedTasks(NamedTuple):
-    """Workers that have met, the mesh in which the driver speaks to them, and what to close after them."""
+    """Workers that have met, the mesh that connects them to the driver, and what to close after them."""
 
     mesh: Mesh
     job: CrewJob

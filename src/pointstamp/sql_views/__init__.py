@@ -1,4 +1,4 @@
-"""SQL as views that are kept up to date: a text is compiled to tables and expressions.
+"""SQL as incremental views: a text is compiled to tables and expressions.
 
     text -> parsing -> statements -> queries -> select_clause -> tables
                                                   | from_clause, group_by, over_clause, order_by

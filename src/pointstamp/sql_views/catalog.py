@@ -1,4 +1,4 @@
-"""What a query may refer to: tables and views by name, parameters, and rows that the text itself has."""
+"""The catalog of a query: tables, views, parameters and VALUES."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -35,7 +35,7 @@ class QueryCompiler(Protocol):
     """Makes relations of queries."""
 
     def query(self, node: exp.Expr, catalog: "Catalog") -> Relation:
-        """A whole query."""
+        """A complete query."""
         ...
 
     def common_tables(self, node: exp.Expr, catalog: "Catalog") -> "Catalog":

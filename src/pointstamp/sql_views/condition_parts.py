@@ -1,4 +1,4 @@
-"""Conditions taken apart: what is joined by AND, of which tables each part speaks, which are keys."""
+"""Conditions split into conjuncts: their tables and join keys."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -110,7 +110,7 @@ def _combined(
 class SplitCondition:
     """A condition on pairs of rows: keys that must be equal, what refers to one side alone, and the rest.
 
-    All four together are the condition: whoever takes one of them must apply the others, too.
+    All four together are the condition: a caller that takes one of them must apply the others, too.
     """
 
     keys: list[KeyPair]
@@ -158,7 +158,7 @@ def _keys(condition: Expression, left: pa.Schema, right: pa.Schema) -> list[KeyP
 def null_safe_keys(one: Expression, left: pa.Schema, other: Expression, right: pa.Schema) -> list[KeyPair]:
     """Keys that are equal where both values are equal or both are null; none if the type has no such keys.
 
-    A null never equals a null in a join, so whether a value is null is a key of its own, and another value
+    A null never equals a null in a join, so whether a value is null is a separate key, and another value
     stands in its place.
     """
     try:

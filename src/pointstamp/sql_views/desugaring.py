@@ -289,7 +289,7 @@ def _with_default(node: exp.Window) -> exp.Expr:
 
 
 def _over(node: exp.Window, function: str, *arguments: exp.Expr, is_whole: bool = False) -> exp.Expr:
-    """Another function over the same window, or over its whole partition."""
+    """Another function over the same window, or over its complete partition."""
     made: exp.Window = node.copy()
     made.set("this", exp.Anonymous(this=function, expressions=list(arguments)))
     if is_whole:

@@ -1,4 +1,4 @@
-"""``ps.sql``: a text of SQL as a flow whose outputs are its views, kept up to date."""
+"""``ps.sql``, ``ps.views`` and ``ps.view``: queries as flows."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias

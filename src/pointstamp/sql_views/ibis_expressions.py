@@ -1,4 +1,4 @@
-"""From an expression of Ibis or SQLFrame to statements: its text, and the schemas of the tables in it.
+"""Ibis and SQLFrame expressions as statements with schemas.
 
 Neither package is imported: who has an expression has loaded its package. Texts are in Spark's dialect, and
 what is refused is said with its place in the text, which is shown.

@@ -1,4 +1,4 @@
-"""What stands side by side in FROM: relations wait in a pool until conditions say how they are joined.
+"""Implicit joins: relations of FROM wait for join conditions.
 
 Inner joins, joins by comma and conditions of WHERE are one thing: relations, and conditions that must all
 hold. Each relation is filtered by what refers to it alone. One that was filtered and has keys with only one

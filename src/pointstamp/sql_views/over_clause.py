@@ -2,7 +2,7 @@
 
 What stands in one order of a table is one operator (``Table.over``), so that copies of a row have the
 same places for all functions. A frame is what SQL says: rows from so many before to so many behind (ROWS), up
-to the last that is equal to this one in the order (RANGE, SQL's default), the whole partition, or the rows
+to the last that is equal to this one in the order (RANGE, SQL's default), the complete partition, or the rows
 whose value in the order is so near (RANGE by a distance, this module).
 
 Where only the first rows are wanted (``row_number() over (...) <= 3``, in QUALIFY or by the query around this

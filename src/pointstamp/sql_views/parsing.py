@@ -1,4 +1,4 @@
-"""From text to a tree: Spark's grammar as sqlglot reads it, with functions left as they are written.
+"""Parse Spark SQL with sqlglot.
 
 sqlglot knows many functions of many engines and turns each into a node of its own, with arguments in another
 order; here a function is a name and its arguments, and what Spark's manual says of it is in

@@ -1,4 +1,4 @@
-"""A whole query: common tables first, then selects and what combines them."""
+"""A complete query: common tables first, then selects and what combines them."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What is refused, and where it stands: every message begins with the line and the column in the text.
+"""Errors of SQL, with the line and column in the text.
 
 A node of the parsed tree knows its place if it was a word; others are where the first word in them is. Errors
 of the tables and expressions that a query is made of get the place of the part that made them.

@@ -1,6 +1,6 @@
 """Names: which column of which table a query means by a word.
 
-A relation is a table of which a query speaks by names: ``o.price`` and ``price`` are both the column
+A relation is a table with names for a query: ``o.price`` and ``price`` are both the column
 ``o.price`` of the table, which no other relation of the flow has. Names are found as in Spark, without
 regard to capitals; a name that two columns have must be said with its table.
 """

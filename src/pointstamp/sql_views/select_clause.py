@@ -1,6 +1,6 @@
-"""One select, in the order in which SQL means it: FROM, WHERE, GROUP BY, HAVING, windows, the columns, LIMIT.
+"""SELECT in the logical order: FROM, WHERE, GROUP BY, HAVING, windows, columns, LIMIT.
 
-``begin`` does FROM and WHERE, so that whoever asks for a subquery can see how it belongs to the query around
+``begin`` does FROM and WHERE, so that the caller for a subquery can see how it belongs to the query around
 it; ``finish`` does the rest.
 """
 

@@ -1,4 +1,4 @@
-"""The functions of SQL by their names in Spark, each with what it takes and what it is here.
+"""SQL functions by their Spark names.
 
 A signature is a letter for each argument: ``e`` an expression, ``s`` a string and ``i`` an integer that stand
 in the text, ``n`` any number there; after ``?`` arguments may be left out, ``*`` repeats the last, and ``|``

@@ -1,4 +1,4 @@
-"""The statements of a text: inputs that are declared, and views, each an output of the flow.
+"""The statements of a text: declared inputs, and views.
 
 A view may refer to the tables and views before it. Each is compiled once, and who uses it reads what it
 sends: a view that two others use is one operator, whose rows both take. One query alone has the output

@@ -1,4 +1,4 @@
-"""WITH RECURSIVE as a loop: the start, and what a step adds to it, until nothing changes.
+"""WITH RECURSIVE as a loop: base and recursive term until a fixed point.
 
 With UNION the table is a set. Its value is the least one that holds the start and, with rows, what the step
 makes of them: the fixpoint of Datalog. SQL says it by giving the step only the rows that are new, which is
@@ -392,7 +392,7 @@ def _find_types(members: Sequence[_Member]) -> None:
 def _schema_of_step(
     member: _Member, step: exp.Expr, known: Mapping[str, pa.Schema], names: Sequence[str]
 ) -> pa.Schema:
-    """Compile a step in a flow of its own, to see which columns it makes."""
+    """Compile a step in a separate flow, to see which columns it makes."""
     flow = Dataflow("types of a recursion")
     schemas = {name: each.schema for name, each in member.others.items()} | dict(known)
     tables = {name: flow.table(f"table {name}", schema) for name, schema in schemas.items()}

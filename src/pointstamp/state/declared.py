@@ -41,7 +41,7 @@ def declares_state(logic: Any) -> bool:  # noqa: ANN401 - a plain object, or its
 
 
 class DeclaredState:
-    """Saves and restores the declared attributes of one operator, all of them whole."""
+    """Saves and restores the declared attributes of one operator, all of them complete."""
 
     def __init__(self, logic: Any, name: str, declared: Mapping[str, Saving]) -> None:  # noqa: ANN401
         self._logic = logic

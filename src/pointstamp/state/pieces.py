@@ -2,14 +2,14 @@
 
 An operator's state is a set of named *pieces*, each an Arrow table. A piece says by which columns its rows
 belong to workers, with the same hash as the exchange, so that the rows that a worker gets back are those of
-the keys that will come to it, however many workers there are now. A piece may be *whole*, or hold only the
+the keys that will come to it, however many workers there are now. A piece may be *complete*, or hold only the
 rows that changed since the last one: then it says which columns make two rows versions of the same, or that
 rows with weights are *summed*, and then all of them count.
 
 State is saved at a closed epoch: everything up to it has been handled, and nothing of later ones. So what is
 saved is the state after a prefix of epochs, which is the selective rollback of Abadi and Isard (2015) with
 epochs as the times that are kept, and the snapshot of Veresov et al. (2024). Messages in flight, capabilities
-and notifications are not in here: whoever saves an operator has those.
+and notifications are not in here: the caller that saves an operator has those.
 
 Where as many workers continue as have saved, each gets back the rows that it saved itself. Where there are
 more or fewer, each gets those of all savers that are its own by the keys. An operator must resume from
@@ -46,7 +46,7 @@ class Piece:
     is_whole: bool = True
     """Whether these are all rows, or only those that changed since the last time."""
     adds_up: bool = False
-    """Whether all rows since the last whole piece count, and none replaces another."""
+    """Whether all rows since the last complete piece count, and none replaces another."""
 
     def __post_init__(self) -> None:
         assert self.is_whole or self.identity or self.adds_up, "changes need an identity, or must be summed"
@@ -75,8 +75,8 @@ class Stateful(Protocol):
 def merged(pieces: Sequence[Piece]) -> pa.Table:
     """The rows that count of what one worker has saved, one piece after the other.
 
-    Those before the last whole piece do not count; of the others, the last row of each identity does, or all
-    of them if rows are summed.
+    Those before the last complete piece do not count; of the others, the last row of each identity does, or
+    all of them if rows are summed.
 
     >>> first = Piece(pa.table({"id": [1, 2], "n": [10, 20]}), ("id",), ("id",))
     >>> then = Piece(pa.table({"id": [3, 1], "n": [30, 11]}), ("id",), ("id",), is_whole=False)

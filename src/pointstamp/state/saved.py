@@ -9,7 +9,7 @@ exactly is refused when the state is first saved, and not when it is needed. A `
 table with keys can be shared out among another number of workers; the others belong to the worker that saved
 them.
 
-All of it is saved whole each time. An operator with much state, of which little changes, has ``save`` and
+All of it is saved complete each time. An operator with much state, of which little changes, has ``save`` and
 ``restore`` of its own (``pointstamp.state.pieces.Stateful``); ``owners`` says there which of the rows that
 were restored are whose.
 """
@@ -72,7 +72,7 @@ def bytes() -> Saving:  # noqa: A001 - the word for it
 def pickled() -> Saving:
     """Any Python object, by pickle: only where nothing else will do.
 
-    To unpickle is to run whatever the bytes say, so whoever can write to the checkpoint can run code in the
+    Unpickling can run any code, so every process that can write to the checkpoint can run code in the
     workers; and what was pickled is readable only as long as its classes keep their names and attributes.
     """
     return _Pickled()
@@ -83,7 +83,7 @@ def mapping(key: str | pa.DataType, value: Any = Any) -> Saving:  # noqa: ANN401
 
     ``key`` is the type of that column, as in a schema ("long", "string") or Arrow's. Each entry belongs to
     the worker to which the exchange brings its key. Values are saved as with ``values(value)``: without a
-    type they may be whole rows.
+    type they may be complete rows.
     """
     kind = as_schema(f"key {key}").field(0).type if isinstance(key, str) else key
     return _Mapping(kind, ObjectCodec(value))

@@ -1,4 +1,4 @@
-"""Open a storage by address: a local folder, or any fsspec system (S3, Google, Azure, HDFS).
+"""Open a storage by address: a local folder or an fsspec file system.
 
 ``storage_at`` chooses. The address and its options travel to the workers; each makes its own connection.
 

@@ -1,6 +1,6 @@
 """A storage in a folder of a local (or mounted) file system.
 
-Invariant: a file under an object's name is whole, and durable once a writer was told that it is stored.
+Invariant: a file under an object's name is complete, and durable once a writer was told that it is stored.
 Content goes to a new file in the same folder, whose name begins with a dot, and to the disk (fsync); a hard
 link, which fails where the name is taken, or a rename, which replaces, gives it its name; and the folder goes
 to the disk last.
@@ -44,15 +44,15 @@ class LocalStorage:
         return self._root
 
     def create(self, name: str, content: Content) -> None:
-        """Store a new file whole and durably; AlreadyStored where there is one."""
+        """Store a new file complete and durably; AlreadyStored where there is one."""
         self._store(name, content, os.link)
 
     def write(self, name: str, content: Content) -> None:
-        """Store a file whole and durably; a reader sees what was there before, or this."""
+        """Store a file complete and durably; a reader sees what was there before, or this."""
         self._store(name, content, os.replace)
 
     def sync(self, name: str) -> None:
-        """Make an existing file durable, whoever wrote it; NotStored if it does not exist."""
+        """Make an existing file durable, whichever process wrote it; NotStored if it does not exist."""
         path = self._path(name)
         try:
             _sync(path, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""The storage port: durable objects under names, written whole or not at all.
+"""The storage port: durable objects under names, written complete or not at all.
 
 This is all that journals, snapshots and published output ask of a disk or an object store: no rename, no
 append, no lock. The one strong promise is ``create``, which never replaces an object: of several writers one
@@ -26,7 +26,7 @@ class Storage(Protocol):
         ...
 
     def create(self, name: str, content: Content) -> None:
-        """Store a new object durably, visible whole or not at all; AlreadyStored where there is one.
+        """Store a new object durably, visible complete or not at all; AlreadyStored where there is one.
 
         The object that was there is durable, too, when AlreadyStored is raised.
         """

@@ -56,7 +56,7 @@ def checksum_of(sealed: Content) -> int:
 
 
 def unseal(stored: bytes, kind: str, name: str, *, owner: str = "", version: int = 1) -> bytes:
-    """The content of an object, after a check that it is whole and of this kind, name, owner and version."""
+    """Return the content of an object, after a check of its completeness, kind, name, owner and version."""
     whole = memoryview(stored)
     if not stored.startswith(_MARK[: len(stored)]):
         raise StorageError(
@@ -161,7 +161,7 @@ def seal_json(content: bytes, name: str, version: int) -> bytes:
 
 
 def unseal_json(stored: bytes, name: str, version: int) -> bytes:
-    """The JSON of an object, after a check that it is whole, of this version and of this name."""
+    """The JSON of an object, after a check that it is complete, of this version and of this name."""
     try:
         its_version = msgspec.json.decode(stored, type=_Version).format_version
         if its_version != version:

@@ -1,4 +1,4 @@
-"""The testing kit: contracts for sinks and sources of your own, a source that follows a script, assertions.
+"""The testing kit: contracts of sinks and sources, a scripted source, assertions.
 
 ``sink_claims`` and ``source_claims`` are what every sink and every source promises, as functions that raise
 AssertionError with a message; ``fault_steps`` lets a process die before any of its steps. ``script`` is a

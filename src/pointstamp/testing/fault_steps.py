@@ -1,4 +1,4 @@
-"""A process that dies, or is not answered, before a step of your choice; the steps outside are counted.
+"""Fault injection: a process that dies, or gets no answer, before a chosen step.
 
 A test counts the steps of a process that lives, and then lets others die before each of them in turn. After
 its death a process does nothing more, not even in a ``finally``: every later step raises again.

@@ -1,4 +1,4 @@
-"""Assertions on what a query has published as Parquet: which epochs have which rows, and what a table is.
+"""Assertions on published Parquet output: rows by epoch, and tables.
 
 Rows within an epoch have no order, so they are compared as a bag: each row as often as it is there.
 """

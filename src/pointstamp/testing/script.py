@@ -1,4 +1,4 @@
-"""A source that sends, pauses, ends and aborts by a script, so that a test says what happens when.
+"""A scripted source: rows, pauses, the end and aborts in a given order.
 
 Each group of rows is one unit: with one unit per tick, the default, it is one epoch. Between them stand
 commands: at PAUSE nothing comes until ``go_on`` is called, at END the source is finished until then, and at

@@ -1,7 +1,7 @@
 """The contract of sinks, as claims that can be tried on any of them.
 
 Families:
-- visibility: what is staged is unseen, what is published is seen once and in whole epochs;
+- visibility: what is staged is unseen, what is published is seen once and in complete epochs;
 - repetition: a number that comes again changes nothing, one that comes with something else is refused;
 - deaths: a process that dies before any step, and is followed by another one that does the same again, leaves
   what a process that never dies leaves; only this finds an order of steps that loses or doubles rows;

@@ -44,7 +44,7 @@ class SourceSubject(Protocol):
 
     @property
     def source(self) -> Source:
-        """The source, over a place of its own."""
+        """The source, over a separate place."""
         ...
 
     @property

@@ -30,9 +30,9 @@ from pointstamp.topology.summary import Summary
 from pointstamp.topology.times import interleaver
 
 Levels: TypeAlias = tuple[tuple[int, ...], ...]
-"""For each location its position in the whole graph, then in its component, and so on inwards.
+"""For each location its position in the complete graph, then in its component, and so on inwards.
 
-The first positions number the components of the whole graph; a location on no cycle has only that one.
+The first positions number the components of the complete graph; a location on no cycle has only that one.
 """
 
 PointKey: TypeAlias = Callable[[Time], tuple[Any, ...]]

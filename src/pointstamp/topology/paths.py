@@ -35,7 +35,7 @@ class PathSummaries:
         return self._rows[origin]
 
     def all_pairs(self) -> dict[tuple[Location, Location], tuple[Summary, ...]]:
-        """The whole table; quadratic in the number of ports."""
+        """The complete table; quadratic in the number of ports."""
         return {
             (Location(origin), target): summaries
             for origin in range(len(self.graph.ports))

@@ -86,7 +86,7 @@ class AbstractState:
         self.temp: list[Counts] = [{} for _ in everybody]
         self.glob: list[Counts] = [dict.fromkeys(first, workers) for _ in everybody]
         self.sent: list[Batches] = [Batches() for _ in everybody]
-        """The batches of progress that w has sent; msg[w][q] are those that q has yet to hear."""
+        """The batches of progress that w has sent; msg[w][q] are those that q has not received."""
         self.heard: list[list[int]] = [[0] * workers for _ in everybody]
         """heard[q][w]: how many batches of w were applied by q."""
         self.sums: list[deque[Parts]] = [deque() for _ in everybody]

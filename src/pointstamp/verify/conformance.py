@@ -1,4 +1,4 @@
-"""The judge of traces: every event must be a legal action of the models, and every state must be safe.
+"""Verification of traces: each event must be an action of the models.
 
 The events of a run are mapped to the actions of the exchange protocol and the combined tracker (Brun et al.
 2021, sections 4 and 6). After each event the guards of its action and the properties that it could break are
@@ -7,9 +7,9 @@ checked, under the papers' names, together with what users are promised (Abadi &
 The judge shares nothing with the code that it judges except the definitions of events; import-linter checks
 this. It walks a plain description of the flow (``pointstamp.verify.shape``). Its predicates are those of
 ``pointstamp_models.spec``, written again for a state that changes with every event, where a model compares
-whole states; tests/verify/test_rules_and_spec.py holds each against its counterpart there, on random states.
-It stops at the first event that breaks something, so the prefix up to there is the shortest. A judge that
-fails answers unknown.
+complete states; tests/verify/test_rules_and_spec.py holds each against its counterpart there, on random
+states. It stops at the first event that breaks something, so the prefix up to there is the shortest. A judge
+that fails answers unknown.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The rules of the exchange protocol for a trace: who may send, keep, drop and tell what.
+"""The rules of the exchange protocol for a trace.
 
 The actions of Brun et al. (2021), section 4: recv_cap for a pulled message, perf_op for an activation,
 send_upd and recv_upd for a batch of progress. Guards look at what a worker owns before the action; what an

@@ -1,4 +1,4 @@
-"""The rules of frontiers for a trace: never ahead, never back, exact; and what users are promised by them.
+"""The rules of frontiers for a trace: safe, monotone, exact.
 
 The combined tracker of Brun et al. (2021), section 6: after a propagation every frontier is the implied
 frontier of the counts (Converged), and none has passed anything that exists anywhere (SafeCombined). On top

@@ -80,7 +80,7 @@ class ModelSteps:
         return ModelChange((), {}, {})
 
     def whole(self) -> ModelState:
-        """The whole state as it is now."""
+        """The complete state as it is now."""
         state = self._state
         self._frontiers = self._implied(state.all_rec())
         self._told = [self._implied(told) for told in state.glob]

@@ -1,4 +1,4 @@
-"""The judge of a run that continues: the same rules as for a trace, event by event, without an end.
+"""Online verification of a running query, event by event.
 
 Each worker reports its own events in order; the order between events of different workers is unknown. They
 are merged into an order that respects causality: a message is pulled after the activation that sent it, a

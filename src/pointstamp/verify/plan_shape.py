@@ -1,4 +1,4 @@
-"""The shape of a flow for the judge, read from what the user wrote and not from what was derived from it.
+"""The shape of a flow for verification, from what the user wrote.
 
 A plan holds both: what was written (that a node is a door, how many epochs a delay has, what an operator or a
 variable declares of its times, by the names of its ports), and the summaries that were made of it, which

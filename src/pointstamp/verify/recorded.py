@@ -1,4 +1,4 @@
-"""A recorded run as a page shows it: every event as text, what it changes, and the models' state beside it.
+"""A recorded run as a page: events as text with the state of the models.
 
 ``RecordedRun`` is what is shown, of whatever kind the trace was. What a worker holds, counts and knows at a
 step follows from where the run began and the events up to there, and the page adds them up. The models' state

@@ -1,7 +1,7 @@
 """The verifier's view of a flow: ports and edges as plain data, and could-result-in.
 
 A time is a tuple, the root time first and then the rounds. An edge keeps the first coordinates of a time,
-adds to them and appends constants; where a flow has times of its own, a summary of the user's may move the
+adds to them and appends constants; where a flow has custom times, a summary of the user's may move the
 root (``pointstamp.verify.shape``). Pointstamps are ordered by could-result-in (Abadi & Isard 2015; Brun et
 al. 2021, section 6): (p, t) is at or below (q, u) where some way from p to q brings t to a time at or below
 u. That is found by walking the edges, and a time that lies above one already seen at its port is not followed

@@ -1,4 +1,4 @@
-"""The rules of snapshots, for a run that is judged while it continues and for worlds with crashes.
+"""The rules of snapshots, for running queries and simulated crashes.
 
 A snapshot of epoch e is taken operator by operator, each when nothing of an epoch up to e can reach it any
 more. Together they are a cut from which a run may continue as if it had never failed (Veresov et al. 2024,

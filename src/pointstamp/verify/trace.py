@@ -75,7 +75,7 @@ class Trace(msgspec.Struct, frozen=True):
     def judged(self, own: OwnTimes | None = None) -> Verdict:
         """The verdict; unknown for a run that was broken off and did nothing wrong until then.
 
-        For a flow with times of its own, give what compares them: ``own_times_of(plan)``.
+        For a flow with custom times, give what compares them: ``own_times_of(plan)``.
         """
         if self.header.shape.has_own_times and own is None:
             return Verdict(Status.UNKNOWN, reason="the order of the flow's own times is needed to judge it")

@@ -1,8 +1,8 @@
-"""The judge of a running query in a process of its own, so that the driver's loop is never held up by it.
+"""The verifier of a running query, in a separate process.
 
-Driver and judge speak through one socket, in msgpack with a type and a length before each message; nothing is
-unpickled. The driver never blocks: messages that the socket does not take wait here, and are sent when the
-judge has answered, which makes ``fileno`` readable. The judge ends when the driver is gone.
+Driver and verifier communicate through one socket, in msgpack with a type and a length before each message;
+nothing is unpickled. The driver never blocks: messages that the socket does not take wait here, and are sent
+when the judge has answered, which makes ``fileno`` readable. The judge ends when the driver is gone.
 
 It keeps the promise of ``pointstamp.query.observation``: a judge that has failed says so, and is never taken
 for one that found nothing.

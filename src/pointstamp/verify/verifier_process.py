@@ -1,4 +1,4 @@
-"""The judge's own process: the messages to it, its answers, and the events that it keeps for a trace.
+"""The verifier process: messages, answers, and kept events.
 
 ``main`` reads messages from a socket until the driver is gone, and answers after each read: how far it is,
 what it has found, or that it has failed itself. After a finding or a failure it reads no more.
@@ -118,7 +118,7 @@ class Frames:
         self._bytes = bytearray()
 
     def add(self, content: bytes) -> Iterator[bytes]:
-        """Take the next bytes; the messages that are whole now."""
+        """Take the next bytes; the messages that are complete now."""
         self._bytes += content
         start = 0
         while len(self._bytes) - start >= _LENGTH.size:

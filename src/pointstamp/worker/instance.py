@@ -83,7 +83,7 @@ class Instance:
         self.rows_out = 0
         self.calling: str | None = None
         self.board: Any = None
-        """Where it is shown, for whoever watches this process from outside, that this operator is called."""
+        """Where outside observers of this process can see that this operator is called."""
         # Where snapshots are taken: the last epoch of which there is one, the last that may be seen, what
         # came too early, and what was sent for epochs beyond.
         self.snapped = -1

@@ -166,7 +166,7 @@ def workers_by(
 
 
 def _numbers(answer: Any, who: str, rows: int) -> npt.NDArray[np.uint64]:  # noqa: ANN401 - whatever came
-    """The answer as whole numbers from 0 on, one for each row."""
+    """The answer as integers from 0 on, one for each row."""
     needed = f"{who} must give the shard of each of {rows} rows, a whole number from 0 up, but gave"
     if isinstance(answer, pa.ChunkedArray):
         answer = answer.combine_chunks()

@@ -192,7 +192,7 @@ class Snapshots:
         return [each for each in self._instances.values() if self._release(each)]
 
     def save(self, *, is_whole: bool) -> None:
-        """Snapshot the last epoch that was let in, whole or what changed since the one before."""
+        """Snapshot the last epoch that was let in, complete or what changed since the one before."""
         assert self._horizon is not None, "a snapshot was asked for after the end"
         assert not self._targets or self._targets[-1].epoch < self._horizon, "an epoch is saved once"
         self._targets.append(_Target(self._horizon, is_whole))

@@ -1,4 +1,4 @@
-"""The line of a user's own code in a traceback: where an error is to be mended, and not where it was noticed.
+"""The line of user code in a traceback.
 
 A user's function calls libraries, and what they raise is raised inside them: the innermost frame is Arrow's.
 So the line that is shown is the innermost one that is neither ours, nor of an installed package, nor of

@@ -1,4 +1,4 @@
-"""One worker: a copy of the whole flow, and ``step``, which alone decides what happens next.
+"""A worker: a copy of the flow, driven by ``step``.
 
 A step takes in what has arrived, lets one operator act, and when none has anything to do sends the progress
 that has gathered and draws conclusions from what the others have sent. Everything that an activation
@@ -144,7 +144,7 @@ class Worker:
         """How many messages were made of what was sent into the inputs."""
         self._rounds: dict[int, int] = {}
         self.tails: OwnTails | None = None
-        """What this worker knows of its outputs by itself, for whoever hands them over by that."""
+        """The outputs as this worker knows them by itself, for their delivery."""
         self._are_own = False
         self.is_resting = False
         """Whether the last step has left nothing to do until something arrives, though it did something."""

@@ -9,7 +9,7 @@ A listing is made in a thread where it is repeated, so that ``poll`` never waits
 is in progress, and what it found is taken in by the next poll.
 
 What a listing shows may still be being written, as a file that arrives may: it is taken when it is known to
-be whole (``pointstamp.connectors.files.wholeness``), and what must not overtake it waits, too.
+be complete (``pointstamp.connectors.files.wholeness``), and what must not overtake it waits, too.
 
 Whenever a listing shows a new marker, the folder is listed once more: a listing may show a marker and not
 a file that was there before it, because the folder was changing under it; one begun after the marker was
@@ -37,7 +37,7 @@ that is still being written after this time was not there at the refresh.
 
 
 class Listing:
-    """The new files of a folder that are whole: with rows before markers, in order, the final one last.
+    """The new files of a folder that are complete: with rows before markers, in order, the final one last.
 
     The next call looks again at files that are, or may be, still written.
     """
@@ -48,9 +48,9 @@ class Listing:
         self._grouping = grouping
         self._settling = settling
         self.waiting: dict[str, Entry] = {}
-        """Files that are not known to be whole, and those that must not be taken before them."""
+        """Files that are not known to be complete, and those that must not be taken before them."""
         self.is_unsure = False
-        """Whether one of them may turn out to be whole though nothing happens to it."""
+        """Whether one of them may turn out to be complete though nothing happens to it."""
 
     def make(self) -> list[Entry]:
         """List the folder."""
@@ -62,7 +62,7 @@ class Listing:
         return self._sift(found.values())
 
     def look_again(self, told: Iterable[str] = ()) -> list[Entry]:
-        """Look at what waits; files that were told are whole."""
+        """Look at what waits; files that were told are complete."""
         told = list(told)
         if not self.waiting:
             return [Entry(name) for name in told]
@@ -93,7 +93,7 @@ class Listing:
         return whole
 
     def _must_wait(self, name: str, *, is_written: bool) -> bool:
-        """Whether a file comes after one that is not known to be whole, and must not overtake it.
+        """Whether a file comes after one that is not known to be complete, and must not overtake it.
 
         Where names say the order, what is overtaken is never looked at again. A marker closes the group of
         what was there before it: not of what is being written, but perhaps of unknown files.
@@ -242,8 +242,8 @@ class ListingWatch(WatchBase):
 class UpToNow(WatchBase):
     """A watch of the files that exist now; for one thread.
 
-    A file that is being written does not count. If it is not known whether a file is whole, it is waited for.
-    Groups that no marker closes are left out.
+    A file that is being written does not count. If it is not known whether a file is complete, it is waited
+    for. Groups that no marker closes are left out.
     """
 
     def __init__(self, listing: Listing, grouping: Grouping, clock: Callable[[], float] = monotonic) -> None:
@@ -255,7 +255,7 @@ class UpToNow(WatchBase):
         self._is_polled = False
 
     def poll(self) -> list[Unit]:
-        """The units that are known to be whole by now."""
+        """The units that are known to be complete by now."""
         units, self._units = self._units, []
         if self._listing.is_unsure and self._clock() >= self._look_at:
             units += self._grouping.arrive(self._listing.look_again())

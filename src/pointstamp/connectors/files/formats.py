@@ -542,14 +542,14 @@ def _last_of(read: ReadRows, count: int) -> ReadRows:
 
 
 class _Block(NamedTuple):
-    """Whole lines, and the number of the first."""
+    """Complete lines, and the number of the first."""
 
     first_line: int
     text: bytes
 
 
 def _line_blocks(stream: Any, line_bytes_max: int, who: str) -> Iterator[_Block]:  # noqa: ANN401
-    """A text in blocks of whole lines; SourceError for a line that is too long."""
+    """A text in blocks of complete lines; SourceError for a line that is too long."""
     line, rest = 1, b""
     is_first = True
     while True:

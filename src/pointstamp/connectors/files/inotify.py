@@ -1,13 +1,14 @@
 """Watch a local folder with inotify(7), through ctypes.
 
-A name is told when the file is whole: closed after writing, renamed into the folder, or linked into it. The
-kernel says "created" both for a file that is opened to be written and for a link to one that is whole
+A name is told when the file is complete: closed after writing, renamed into the folder, or linked into it.
+The kernel says "created" both for a file that is opened to be written and for a link to one that is complete
 already; ``_is_whole`` tells them apart, because writers that must not replace anything do link. What cannot
 be told at once (an empty file may be about to be opened) is looked at again by a later ``read``.
 
 Invariant: after ``read`` has returned ``is_overflow``, names may have been left out, and a listing made now
-finds them; without it, every file that was whole when ``read`` was called, or some 50 ms before where it was
-linked and empty, has been told at least once. Names may be told twice, and a file that was told may be gone.
+finds them; without it, every file that was complete when ``read`` was called, or some 50 ms before where it
+was linked and empty, has been told at least once. Names may be told twice, and a file that was told may be
+gone.
 
 Folders that are named after a column and its value (``day=2024-01-31``) are watched with the folder; one
 that appears is an overflow, because files may have come into it before it was watched. So is a path that
@@ -58,7 +59,7 @@ _SHARED_DISKS: Final = (
 
 
 class Arrived(NamedTuple):
-    """The names of whole files, in order of arrival; and whether the kernel had to leave some out."""
+    """The names of complete files, in order of arrival; and whether the kernel had to leave some out."""
 
     names: list[str]
     is_overflow: bool
@@ -203,7 +204,7 @@ class FolderEvents:
         return is_overflow
 
     def _settled(self) -> list[str]:
-        """The names that were created a while ago and turn out to be whole, without an event to say so."""
+        """The names that were created a while ago and turn out to be complete, without an event to say so."""
         now = self._clock()
         due = [name for name, since in self._unsure.items() if now - since >= _SETTLED_SECONDS]
         whole = []

@@ -1,11 +1,11 @@
 """Files that arrive in a folder as a source: ``files(path)``.
 
-Files are expected to appear whole: renamed or linked into the folder. A file that is being written is taken
-when it is closed, if the kernel of this host can tell; if not, as on a network disk, when it has not changed
-for a while. Files must not change after they were found: a file with other bytes is refused when it is read.
-As long as nothing of it is committed, the next attempt takes it as it is then; afterwards its other rows
-would not fit what is published, and the query ends. Found are the files directly in the folder, and those in
-folders that are named after a column and its value (``day=2024-01-31``); a marker may list others.
+Files are expected to appear complete: renamed or linked into the folder. A file that is being written is
+taken when it is closed, if the kernel of this host can tell; if not, as on a network disk, when it has not
+changed for a while. Files must not change after they were found: a file with other bytes is refused when it
+is read. As long as nothing of it is committed, the next attempt takes it as it is then; afterwards its other
+rows would not fit what is published, and the query ends. Found are the files directly in the folder, and
+those in folders that are named after a column and its value (``day=2024-01-31``); a marker may list others.
 
 On a local disk under Linux, the kernel tells of arrivals. Elsewhere (other systems, network disks,
 ``s3://...`` and all else that fsspec knows) the folder is listed at an interval. If the folder is a symbolic

@@ -1,6 +1,6 @@
 """Group the files of a folder into units.
 
-Without markers every file is a unit of its own. With markers, a file waits until a marker closes its group,
+Without markers every file is a separate unit. With markers, a file waits until a marker closes its group,
 and the group is one unit under the marker's name. A marker is a file whose name ends in the given suffix:
 
 - a marker with lines in it closes the group of exactly the files it lists, one name a line, which may lie
@@ -124,7 +124,7 @@ class FileOrder:
         self._last: tuple[FileKey, str] | None = None
 
     def key(self, entry: Entry) -> FileKey:
-        """The place of a whole file among those that wait."""
+        """The place of a complete file among those that wait."""
         key = self._keys.get(entry.name)
         if key is None:
             value = self._value(entry.name)
@@ -255,7 +255,7 @@ class Grouping:
         return is_final, self._rules.is_border(entry.name), self._order.rough_key(entry)
 
     def prepare(self, entries: Iterable[Entry]) -> None:
-        """Find the places of whole files, which may mean to read them; a poll does not wait for that then."""
+        """Find the places of complete files, which may require reading; a poll does not wait for that."""
         for entry in entries:
             if not self._rules.is_border(entry.name):
                 self._order.key(entry)

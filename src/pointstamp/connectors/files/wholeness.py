@@ -2,10 +2,10 @@
 
 On Linux the kernel is asked for a read lease, which it grants only if no process has the file open for
 writing. It answers the owner of a file and the superuser only, and not for network disks; object stores show
-objects that are whole, and nothing else. Everywhere else it cannot be known: then a file counts as whole when
-neither its size nor its time of change has changed for a while.
+objects that are complete, and nothing else. Everywhere else it cannot be known: then a file counts as
+complete when neither its size nor its time of change has changed for a while.
 
-Invariant: nothing is said to be whole while this host's kernel knows of a writer.
+Invariant: nothing is said to be complete while this host's kernel knows of a writer.
 """
 
 import errno
@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 _SET_SIGNAL: Final = 10  # F_SETSIG of Linux, which Python does not name
 
 SETTLE_SECONDS: Final = 1.0
-"""If nothing can be known about a file, it counts as whole when it has not changed for this long."""
+"""If nothing can be known about a file, it counts as complete when it has not changed for this long."""
 
 
 class State(Enum):
@@ -50,7 +50,7 @@ class Seen(NamedTuple):
 def look_at(path: str) -> Seen:
     """Return the state of a local file.
 
-    A file with several names was linked, and is whole: writers that must not replace anything do that.
+    A file with several names was linked, and is complete: writers that must not replace anything do that.
     """
     try:
         if os.path.islink(path):
@@ -90,7 +90,7 @@ class _Unsettled:
 
 
 class Settling:
-    """The files that are not known to be whole; changed by the watch that owns it, as it looks at them."""
+    """The files that are not known to be complete; changed by the watch that owns it, as it looks at them."""
 
     def __init__(
         self,

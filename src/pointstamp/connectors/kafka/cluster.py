@@ -1,6 +1,6 @@
 """A Kafka cluster: its address, settings and errors.
 
-Everything that speaks with Kafka asks here for its settings; confluent-kafka is imported when that happens.
+All clients of Kafka have their settings from here; confluent-kafka is imported when that happens.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """Kafka topics as a source: ``kafka(bootstrap, topics)``; needs ``confluent-kafka``.
 
 Workers read the partitions themselves, and the driver finds how far they go. A unit is a range of offsets of
-each partition that has new records, so whoever reads it again reads the same records. Only committed records
+each partition that has new records, so a second read returns the same records. Only committed records
 are read. What retention or compaction has removed cannot be read again: records must stay for as long as a
 query may stand still.
 

@@ -4,7 +4,7 @@
     <path>/_pointstamp/tables/<output>/<epoch>-<token>-<part>.parquet  rows with weights
 
 An output that is a table is published as changes, and its value is their sum. A base is that sum after an
-epoch, computed beside the query: whoever reads the table takes the newest base up to the epoch that is
+epoch, computed beside the query: a reader of the table takes the newest base up to the epoch that is
 wanted, and adds the changes after it. A new one is made when there are about as many changed rows as the last
 one has rows: so a row is written into bases about as often as it is changed, and a reader reads at most about
 twice what is there.

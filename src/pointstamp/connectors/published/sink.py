@@ -5,8 +5,8 @@
 
 Readers take the files that the chain lists and no others: files that a dead generation has left, or that
 other programs have put into the folder, are not part of the output. Data files are never changed. Each is
-listed with its rows, its size and its CRC-32. Commits hold whole epochs of all outputs, and so does what is
-read. Small files are merged beside the query (``compactor``), and those that were replaced stay for a day
+listed with its rows, its size and its CRC-32. Commits hold complete epochs of all outputs, and so does what
+is read. Small files are merged beside the query (``compactor``), and those that were replaced stay for a day
 unless the policy sets it, so a reader has a day to finish.
 
 With ``partition_by`` the files of an output lie in folders by the values of columns (``partitions``).

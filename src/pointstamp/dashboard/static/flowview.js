@@ -7,7 +7,7 @@ const KINDS = {
   input: 'Input may still send',
   held: 'Capability is held',
   backlog: 'Batches wait',
-  loop: 'Batches go round',
+  loop: 'Batches circulate',
   slow: 'Slow operator',
 };
 
@@ -52,7 +52,7 @@ export class FlowView {
       },
     });
     this.all = make('button', {
-      id: 'all-operators', 'aria-pressed': 'false', title: 'The operators that run, in place of the steps that were written',
+      id: 'all-operators', 'aria-pressed': 'false', title: 'Show physical operators instead of steps',
       onclick: () => this.showAll(this.all.getAttribute('aria-pressed') !== 'true'),
     }, 'Operators');
     return make(
@@ -64,7 +64,7 @@ export class FlowView {
       this.graph.svg,
       make('p', { class: 'key', 'aria-hidden': 'true' },
         make('span', {}, 'up to date'), make('span', { class: 'k-work' }, 'at work'),
-        make('span', { class: 'k-hold' }, 'holds others back'), make('span', { class: 'k-slow' }, 'inside one call for long'),
+        make('span', { class: 'k-hold' }, 'holds others back'), make('span', { class: 'k-slow' }, 'inside one call for a long time'),
         make('span', { class: 'k-move' }, 'exchange')),
     );
   }
@@ -135,7 +135,7 @@ export class FlowView {
     if (this.chosen === null) {
       if (this.told === 'none') return;
       this.told = 'none';
-      this.detail.replaceChildren(make('p', { class: 'quiet' }, 'Choose an output to see what holds it back, or an operator to see what it is at.'));
+      this.detail.replaceChildren(make('p', { class: 'quiet' }, 'Choose an output to see what holds it back, or an operator to see its details.'));
       return;
     }
     const node = this.graph.names.get(this.chosen);

@@ -20,7 +20,7 @@ export class Graph {
     this.ways = [];
     this.kinds = [];
     this.content = draw('g');
-    this.svg = draw('svg', { role: 'group', 'aria-label': 'The flow: operators in the order in which rows pass them', tabindex: '-1' }, this.content);
+    this.svg = draw('svg', { role: 'group', 'aria-label': 'The flow: operators in the order of the data flow', tabindex: '-1' }, this.content);
     this.nodes = new Map();
     this.regions = new Map();
     this.edges = [];
@@ -156,7 +156,7 @@ export class Graph {
       if (node.kind === 'operator') say(parts.kept, keeps.get(id) ? `${count(keeps.get(id))} kept` : '');
       say(parts.busy, now.busy > 0.005 ? `busy ${percent(now.busy)}` : '');
       set(parts.bar, 'width', Math.round(parts.width * Math.min(1, now.busy)));
-      const words = { slow: 'inside one call for long', hold: 'holds others back', work: 'at work', '': 'up to date' }[mood];
+      const words = { slow: 'inside one call for a long time', hold: 'holds others back', work: 'at work', '': 'up to date' }[mood];
       set(parts.group, 'aria-label', `${node.kind} ${node.name}, ${where}, ${plural(now.waiting, 'row')} waiting, ${words}`);
     }
     for (const [name, region] of this.regions) {

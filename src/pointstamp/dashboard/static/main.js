@@ -42,7 +42,7 @@ function drawTabs() {
     },
   }, name));
   const apart = about.control ? make('span', { class: 'apart' },
-    make('button', { id: 'savepoint', onclick: () => confirmed('Take a savepoint?', 'The whole state is saved now, and kept under this name until it is dropped.', 'Take it', 'savepoint', true) }, 'Savepoint'),
+    make('button', { id: 'savepoint', onclick: () => confirmed('Take a savepoint?', 'The complete state is saved now, and kept under this name until it is dropped.', 'Take it', 'savepoint', true) }, 'Savepoint'),
     make('button', { id: 'stop', onclick: () => confirmed('Stop the query?', 'The epochs in flight are finished and published first. It can be started again from its checkpoint.', 'Stop it', 'stop', false) }, 'Stop')) : null;
   at('tabs').replaceChildren(...buttons, ...(apart ? [apart] : []));
 }
@@ -80,7 +80,7 @@ function listen() {
   events.onerror = () => {
     lost ??= Date.now() / 1000;
     pill('driver not reachable', 'bad');
-    notice(`The driver has ended, or cannot be reached. What is shown is from ${moment.at ? clock(moment.at) : 'nobody yet'}; the page continues by itself when the driver is back.`, true);
+    notice(`The driver has ended, or cannot be reached. The data is from ${moment.at ? clock(moment.at) : 'an unknown time'}; the page updates when the driver is back.`, true);
   };
 }
 

@@ -7,7 +7,7 @@ export class StateView {
     this.summary = make('p', { class: 'quiet' });
     this.body = make('tbody');
     this.table = make('table', {}, head('operator', 'keeps', '#rows', '#bytes', '#in files', 'share of all', 'over workers', 'largest keys'), this.body);
-    this.element = make('div', { class: 'page' }, make('section', { class: 'card' }, make('h2', {}, 'What operators keep'), this.summary, make('div', { class: 'scroll' }, this.table)));
+    this.element = make('div', { class: 'page' }, make('section', { class: 'card' }, make('h2', {}, 'State of operators'), this.summary, make('div', { class: 'scroll' }, this.table)));
   }
 
   show() { this.told = null; this.update(this.moment ?? {}); }
@@ -17,7 +17,7 @@ export class StateView {
     if (!this.element.isConnected) return;
     const kept = [...(moment.kept ?? [])].sort((a, b) => b.bytes - a.bytes || b.rows - a.rows);
     const all = kept.reduce((sum, each) => sum + each.bytes, 0);
-    this.summary.textContent = kept.length ? `${plural(kept.length, 'arrangement')} with ${plural(kept.reduce((sum, each) => sum + each.rows, 0), 'row')} and ${bytes(all)}, the largest first` : 'No operator of this flow keeps anything that can be counted, or no worker has told yet.';
+    this.summary.textContent = kept.length ? `${plural(kept.length, 'arrangement')} with ${plural(kept.reduce((sum, each) => sum + each.rows, 0), 'row')} and ${bytes(all)}, the largest first` : 'No operator of this flow has state that can be counted, or no worker has reported yet.';
     const told = JSON.stringify(kept);
     if (told === this.told) return;
     this.told = told;
@@ -65,7 +65,7 @@ export class JournalView {
     this.element = make('div', { class: 'page' },
       card('Generations', table(['#generation', 'started by', 'at', 'after'], about.generations.map((each, number_) => make('tr', {}, number(String(each.generation)), make('td', {}, each.owner), make('td', {}, new Date(each.at * 1000).toLocaleString('en-GB')), make('td', {}, number_ ? seconds(each.at - about.generations[number_ - 1].at) : ''))))),
       card('Journal', table(['#entry', '#generation', 'kind', 'what it says', '#bytes'], rows)),
-      card('What operators keep, as of the last commit', kept.length ? table(['operator', '#rows', '#bytes'], kept) : make('p', { class: 'empty' }, 'Nothing that was counted.')),
+      card('State of operators at the last commit', kept.length ? table(['operator', '#rows', '#bytes'], kept) : make('p', { class: 'empty' }, 'No state was counted.')),
       card('Places of the flow', table(['place', 'what it is'], places)));
   }
 

@@ -24,7 +24,7 @@ export class TimeView {
     for (const chart of this.charts()) chart.onzoom = (from, to) => this.zoom({ from, to });
     const legend = make('span', { class: 'legend' }, ...['until complete', 'until saved', 'until published'].map((name, number) => make('span', {}, make('i', { class: `s${number}` }), name)));
     this.element = make('div', { class: 'page' },
-      make('div', { class: 'row' }, make('span', { class: 'quiet' }, 'The last'), make('span', { class: 'choice', role: 'group', 'aria-label': 'How much of the past' }, ...this.buttons), this.all, make('span', { class: 'quiet' }, 'drag over a chart to zoom')),
+      make('div', { class: 'row' }, make('span', { class: 'quiet' }, 'The last'), make('span', { class: 'choice', role: 'group', 'aria-label': 'Time range' }, ...this.buttons), this.all, make('span', { class: 'quiet' }, 'drag over a chart to zoom')),
       make('section', { class: 'card chart' }, make('header', {}, make('h2', {}, 'Epochs'), legend), this.ticks, this.note),
       make('div', { class: 'grid' }, this.latency.element, this.rows.element, this.turns.element, this.sizes.element, this.memory.element),
       this.restarts);
@@ -85,14 +85,14 @@ export class TimeView {
 
   drawRestarts(moment) {
     const list = [...this.history.restarts.values()].reverse();
-    const items = list.map((each) => make('li', { class: each.went_on ? 'done' : '' }, make('h3', {}, `${clock(each.at)}, generation ${each.generation}`), each.words, make('p', { class: 'quiet' }, each.went_on ? `continued after ${seconds(each.went_on - each.at)}` : 'not yet back')));
+    const items = list.map((each) => make('li', { class: each.went_on ? 'done' : '' }, make('h3', {}, `${clock(each.at)}, generation ${each.generation}`), each.words, make('p', { class: 'quiet' }, each.went_on ? `resumed after ${seconds(each.went_on - each.at)}` : 'not yet back')));
     this.restarts.replaceChildren(make('h2', {}, 'Restarts'), items.length ? make('ul', { class: 'events', id: 'restarts' }, ...items) : make('p', { class: 'empty' }, `None; this is generation ${moment.generation ?? '–'}.`));
   }
 }
 
 /** A snapshot in words: its kind, its size, and how long it took. */
 function taken(each) {
-  return `epoch ${each.epoch}, ${each.is_whole ? 'whole' : 'with changes'}: ${bytes(each.size_bytes)} in ${seconds(each.done - each.begun)}${each.savepoint ? `, savepoint ${each.savepoint}` : ''}`;
+  return `epoch ${each.epoch}, ${each.is_whole ? 'full' : 'incremental'}: ${bytes(each.size_bytes)} in ${seconds(each.done - each.begun)}${each.savepoint ? `, savepoint ${each.savepoint}` : ''}`;
 }
 
 /** Rounds tick by tick where all ticks of the time are known, and else the most of each span. */

@@ -17,7 +17,7 @@ export class TraceView {
     this.graph = new Graph(about.graph, (id) => { this.operator = this.operator === id ? null : id; this.graph.choose(this.operator); this.paint(); }, true);
     this.words = make('p', { id: 'event', role: 'status', 'aria-live': 'polite' });
     this.slider = make('input', { type: 'range', min: 0, max: 0, value: 0, 'aria-label': 'Step', oninput: () => this.go(Number(this.slider.value)) });
-    this.select = make('select', { 'aria-label': 'As which worker sees it', onchange: () => { this.worker = Number(this.select.value); this.paint(); } },
+    this.select = make('select', { 'aria-label': 'View of worker', onchange: () => { this.worker = Number(this.select.value); this.paint(); } },
       ...Array.from({ length: about.workers }, (_, number) => make('option', { value: number }, `worker ${number}`)));
     this.list = make('ol', { class: 'steps', 'aria-label': 'Events' });
     this.agrees = make('p', { id: 'agrees', role: 'status' });
@@ -29,10 +29,10 @@ export class TraceView {
       make('div', { class: 'bar' },
         this.button('First', 'To the first event', () => this.go(0)), this.button('‹', 'One event back', () => this.go(this.step - 1)),
         this.button('›', 'One event on', () => this.go(this.step + 1)), this.button('Last', 'To the last event', () => this.go(this.events.length - 1)),
-        about.flaw === null ? null : this.button('Finding', 'To the event that the judge objects to', () => this.go(about.flaw - about.first)),
+        about.flaw === null ? null : this.button('Finding', 'To the event that fails verification', () => this.go(about.flaw - about.first)),
         this.crash, this.slider, make('label', { class: 'quiet' }, 'as seen by ', this.select)),
       make('div', { class: 'canvas' }, this.graph.svg),
-      make('aside', { class: 'side', 'aria-label': 'The event and what is known' },
+      make('aside', { class: 'side', 'aria-label': 'The event and the known state' },
         make('section', {}, make('h2', { id: 'verdict' }, about.verdict.split('\n')[0].slice(0, 300)),
           reason ? make('p', { id: 'reason' }, reason.slice(0, 600)) : null, make('p', { class: 'quiet code' }, about.replay), this.words),
         make('section', {}, this.list), make('section', {}, make('h2', {}, 'The model'), this.agrees), make('section', {}, this.known)));

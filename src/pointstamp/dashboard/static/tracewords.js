@@ -25,7 +25,7 @@ export function pointsTable(state, mine, worker, ports, shown) {
       if (exists || counts) rows.push([`${time(when)} at ${ports[at].name}`, exists, counts]);
     }
   }
-  return table(`Pointstamps (${rows.length})`, 'points', ['', 'exist', `worker ${worker} counts`], rows, 'has yet to hear');
+  return table(`Pointstamps (${rows.length})`, 'points', ['', 'exist', `worker ${worker} counts`], rows, 'not received yet');
 }
 
 /** What may still come to each port: by what exists, and as the worker knows it. */
@@ -34,9 +34,9 @@ export function frontiersTable(state, mine, worker, ports, shown) {
   const rows = ports.map((port, at) => [at, port]).filter(([at]) => shown(at)).map(([at, port]) => {
     const own = mine.frontiers.get(at), implied = mine.implied.get(at);
     const late = own !== undefined && implied !== undefined && !same(own, implied);
-    return [port.name, words(state.frontiers.get(at)), words(own), late ? 'has yet to propagate' : 'has yet to hear'];
+    return [port.name, words(state.frontiers.get(at)), words(own), late ? 'not propagated yet' : 'not received yet'];
   });
-  return table('Frontiers: what may still come', 'frontiers', ['at', 'model', `worker ${worker}`], rows, '');
+  return table('Frontiers: times that may still arrive', 'frontiers', ['at', 'model', `worker ${worker}`], rows, '');
 }
 
 export function heldList(mine, worker, ports, shown) {

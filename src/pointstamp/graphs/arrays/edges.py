@@ -27,7 +27,7 @@ _SMALL_RUN_SHARE: Final = 8
 # counts. Rows that are there no more are passed over, and left out where two runs are merged.
 
 Lengths: TypeAlias = npt.NDArray[Any]
-"""Whole numbers or floats, as the graph has them."""
+"""Integers or floats, as the graph has them."""
 Counts: TypeAlias = npt.NDArray[np.int64]
 
 

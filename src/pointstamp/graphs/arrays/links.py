@@ -1,8 +1,8 @@
 """Links by source with weights: the share of a value for each target.
 
-Links lie in *runs* (this module), each sorted by source. A change is a run of its own; a link that is taken
+Links lie in *runs* (this module), each sorted by source. A change is a separate run; a link that is taken
 away is one with the weight -1, and whatever is sent along it cancels what is sent along the one that it takes
-away, exactly, because values are whole numbers. A run is merged with the one before it as soon as it is at
+away, exactly, because values are integers. A run is merged with the one before it as soon as it is at
 least half as long, so there are few of them, each link is moved a logarithmic number of times, and what has
 cancelled out is dropped on the way.
 

@@ -5,8 +5,8 @@ again gets another one. Numbers lie close together: worker w of n gives every n-
 nothing of an id but which it is: which id has which number depends on the number of workers and on what has
 come in which order. So nothing that is emitted may depend on numbers, only on which are equal.
 
-Invariant: at no time have two ids one number, after no crash and on no number of workers, because whoever
-continues gives numbers that are greater than all that anybody had given when the state was saved.
+Invariant: at no time have two ids one number, after no crash and on no number of workers, because a restart
+gives numbers that are greater than all numbers in the saved state.
 """
 
 import zlib

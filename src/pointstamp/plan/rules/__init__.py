@@ -1,4 +1,4 @@
-"""Rules of the optimizer: each is a function from the roots of a plan to the roots of an equal plan.
+"""Rules of the optimizer: functions from the roots of a plan to equal roots.
 
     fold_constants          values that are the same for every row; contradictions; tables without rows
     push_predicates         conditions are evaluated as far upstream as they may be

@@ -1,4 +1,4 @@
-"""Expressions in rules: parts of a condition, names and values put in, what can raise, what nulls do."""
+"""Conditions in rules: conjuncts, substitution, errors, nulls."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Places that a condition bounds are first rows, and what always holds of first rows is not asked.
+"""Rewrite bounded row numbers to top-k.
 
 Law, where the rows of a key have the places 1, 2, 3 and so on in a total order:
 

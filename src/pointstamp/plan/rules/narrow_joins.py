@@ -1,4 +1,4 @@
-"""Outer to inner joins where nulls are rejected downstream, and semi joins in place of joins with a distinct.
+"""Narrow joins: outer to inner joins, and joins with a distinct to semi joins.
 
 Law: a row that an outer join adds is null in all columns of the other side. If a condition downstream holds
 for no such row, the join need not add it: left becomes inner, right becomes inner, full becomes left, right

@@ -1,4 +1,4 @@
-"""Columns have the names of what they are, so that projections that only rename are gone.
+"""Remove projections that only rename columns.
 
 Law: names of columns between operators mean nothing. A column of an input keeps its name, a column that is
 computed is called by its expression, an aggregate by its function, and of two columns of a table that are the

@@ -1,4 +1,4 @@
-"""The greatest and the least values of a table that only grows are its first rows.
+"""Rewrite min and max of append-only tables to top-k.
 
 Law, for a column of which all values can be ordered, and with nulls last:
 

@@ -348,7 +348,7 @@ class SimulatedStorage:
 
     def _store(self, what: str, name: str, content: bytes, store: Callable[[str, bytes], None]) -> None:
         def seen() -> None:
-            """Whole under its name, and in the memory of the machine alone."""
+            """Complete under its name, and in the memory of the machine alone."""
             before = self._objects.read(name) if self._objects.size(name) is not None else None
             try:
                 store(name, content)

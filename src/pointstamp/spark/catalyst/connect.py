@@ -1,4 +1,4 @@
-"""DataFrames of Spark Connect: their protobuf, planned by Spark's planner in the JVM of a classic session.
+"""DataFrames of Spark Connect, planned in the JVM of a classic session.
 
 A DataFrame of Connect is an unresolved plan that a client sends to a server. Here it is given to the planner
 that the server would use, so that names are resolved in the classic session: its temporary views, its catalog

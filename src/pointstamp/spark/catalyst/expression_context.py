@@ -1,4 +1,4 @@
-"""What the translation of an expression knows: columns, types, constants, lambda functions, common parts.
+"""The context of an expression's translation: columns, types, constants, lambdas.
 
 Handlers of classes of Catalyst (``scalar_operators``, ``scalar_functions``, ``nested_functions``) are given
 it with a node. A class without a handler is rejected with its name.

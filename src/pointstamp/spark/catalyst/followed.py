@@ -1,4 +1,4 @@
-"""How the tables that views read are followed: each leaf of a plan as a source, or why it has none.
+"""Sources for the tables that views read: each leaf of a plan, or why it has none.
 
 A leaf says where its rows are, so a view knows its inputs by itself:
 

@@ -1,4 +1,4 @@
-"""Functions of Spark's SQL on lists, maps and structs, with lambda functions, and on regular expressions."""
+"""Spark functions on lists, maps, structs and regular expressions."""
 
 from typing import Any, Final
 

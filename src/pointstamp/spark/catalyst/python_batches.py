@@ -1,4 +1,4 @@
-"""Python functions of Spark's users, called on Arrow batches as Spark's own Python workers call them.
+"""Python functions of Spark users, called on Arrow batches.
 
 Values become arguments, and results values, with the conversions of the ``pyspark`` that is installed where
 the function runs, so what a function is given and what becomes of its result is Spark's. A ``MapBatches``
@@ -19,7 +19,7 @@ from pointstamp.errors import FlowError, PointstampError
 from pointstamp.spark.catalyst.trees import arrow_type
 
 CallingWay: TypeAlias = Literal["pickled", "rows", "pandas", "pandas_iterator", "arrow", "arrow_iterator"]
-"""What a scalar function is called with: a row (as Spark pickles it, or over Arrow) or whole columns."""
+"""What a scalar function is called with: a row (as Spark pickles it, or over Arrow) or complete columns."""
 
 
 @dataclass(frozen=True, slots=True)

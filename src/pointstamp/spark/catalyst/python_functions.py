@@ -1,4 +1,4 @@
-"""Python functions of a query: scalar ones as columns, and those of groups as rows of the groups.
+"""Python functions of a query: scalar functions and functions of groups.
 
 A call becomes a ``MapBatches`` that adds a column to its input, so it is made for every row that reaches it,
 as in Spark. Rows of groups are collected in lists, and the function is called for the groups with changes.

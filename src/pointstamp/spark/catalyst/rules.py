@@ -1,4 +1,4 @@
-"""The plan of a DataFrame: Spark's analyzed plan, with chosen rules of Catalyst applied one by one.
+"""The analyzed plan of a DataFrame, with selected rules of Catalyst.
 
 The optimized plan is the wrong contract for a view that lives for months: it has ``current_timestamp()`` as
 a literal, several ``count(distinct ...)`` as an Expand, common table expressions once for each use, and an

@@ -1,4 +1,4 @@
-"""The state of one translation, and what every node of a plan needs: expressions, subqueries, errors."""
+"""The state of a translation: expressions, subqueries, errors."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

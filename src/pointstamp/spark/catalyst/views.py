@@ -1,4 +1,4 @@
-"""Views of DataFrames and Spark SQL texts: their logical plans, and the tables that they read."""
+"""Logical plans of DataFrames and Spark SQL texts, and their input tables."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
