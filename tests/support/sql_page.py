@@ -40,9 +40,7 @@ def supported() -> str:
 
 def refused() -> str:
     """What is refused, and with which words."""
-    return _table(
-        ["text", "message"], [[_code(text), _words(refusal(text))] for text in REFUSED if text]
-    )
+    return _table(["text", "message"], [[_code(text), _words(refusal(text))] for text in REFUSED if text])
 
 
 def refusal(text: str) -> str:
