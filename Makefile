@@ -1,15 +1,15 @@
 # make run        set everything up, run the main job: components of a growing graph, on Spark
-# make models     judge the formal models, state by state
+# make models     check the formal models, state by state
 # make test       set everything up, run linters, types, import contracts and tests
 # make test-long  what takes longer: the large instances of the models, more random examples
 # make coverage   which lines the tests of each package run
 # make mutants    plant mistakes in modules that changed within a day (BASE=, ARGS=), and report those no test finds
-# make torture    kill and stop workers of a running query for some minutes, and look for lost rows
+# make torture    kill and stop workers of a running query for some minutes, and search for lost rows
 # make bench      the figures of benchmarks/spark, nexmark, graphs, recovery and peers, against peers in the same run
 # make bench-short  a few figures against peers, in some seconds, as CI prints them
 # make docs       build the site of all pages and the reference into site/dev/ (VERSION=0.1: into site/0.1/)
-# make screenshots  make the pictures of docs/howto/dashboard.md and docs/tutorials/completion.md anew, with Chromium
-# make lock       resolve the dependencies anew into the hashed requirements files
+# make screenshots  take the pictures of docs/howto/dashboard.md and docs/tutorials/completion.md, with Chromium
+# make lock       resolve the dependencies again, into the hashed requirements files
 .PHONY: help setup tested-with run models test test-long coverage test-without-spark test-resolution mutants torture screenshots bench bench-short docs lint lock clean
 
 help:

@@ -29,7 +29,7 @@ OTHER_TESTS: Final = {
 
 def test_the_table_of_the_architecture_has_every_package_from_the_lowest_layer_up() -> None:
     page = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
-    table = page.partition("## Layers")[2].partition("\n## ")[0]
+    table = page.partition("## Layers\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)
     named = [set(re.findall(r"`([\w-]+)`", row)) for row in rows if row.startswith("`")]
     flat = [package for row in named for package in sorted(row)]
