@@ -1,7 +1,7 @@
 """FROM with its joins, and the pushed-down parts of WHERE.
 
-A comma binds weaker than JOIN, as in Spark. Inner joins go to a pool (``join_pool``); one of another kind takes
-what was joined since the last comma as its left side. A part of WHERE that uses only that left side is
+A comma binds weaker than JOIN, as in Spark. Inner joins go to a pool (``join_pool``); one of another kind
+takes what was joined since the last comma as its left side. A part of WHERE that uses only that left side is
 applied before a left, semi or anti join: these make no rows in which the left side is null. A right or full
 join that follows makes some, so WHERE waits for it.
 """

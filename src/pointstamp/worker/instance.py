@@ -91,7 +91,7 @@ class Instance:
         self.ahead: list[Any] = []
         self._stash = Inbox()
         self._read_frontier = read_frontier
-        logic = self.logic
+        logic: Any = self.logic
         self._on_receive: Any = logic.on_receive if conforms(logic, Receives) else None
         self._on_notify: Any = logic.on_notify if conforms(logic, IsNotified) else None
         self.authority.can_be_notified = self._on_notify is not None

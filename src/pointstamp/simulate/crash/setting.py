@@ -193,6 +193,8 @@ class Setting:
         """The part that a disk has spoiled; it does so once."""
         self._checks_parts = False
         """Whether the driver reads all parts itself, because a member has found one damaged."""
+        self._has_checked = False
+        """Whether the driver that has just begun a generation did so."""
         self.powers = 0
         """How often the power has failed."""
         self.newest: Life | None = None

@@ -163,9 +163,10 @@ class Drivers(Setting):
             self._acts_as_driver = False
             self.durability.dies_after = None
             self._takeovers += 1
-        self._live(begun, checks_parts=checks_parts)
+        self._has_checked = checks_parts
+        self._live(begun)
 
-    def _live(self, begun: Beginning, *, checks_parts: bool) -> None:
+    def _live(self, begun: Beginning) -> None:
         is_newest = self.newest is None or begun.generation > self.newest.generation
         restored = -1 if begun.chain is None else begun.chain.epoch
         self.note(begun.generation, GenerationBegan(self.spec.workers, restored, is_newest))
@@ -192,7 +193,7 @@ class Drivers(Setting):
             on_ready=lambda: None,
             now_seconds=self.clock.now_seconds,
         )
-        life = Life(begun.generation, begun, crew, session, watches, self._takeovers, checks_parts)
+        life = Life(begun.generation, begun, crew, session, watches, self._takeovers, self._has_checked)
         self._note_ticks(begun.ledger, begun.generation)
         if is_newest:
             self._replace_all()
