@@ -138,7 +138,9 @@ def test_two_that_start_at_once_are_told_apart_however_alike(operation: int) -> 
     faulty.follow([None] * operation + [Interrupt(lambda: void(two.start_generation("same", 0.0)))])
     try:
         one.start_generation("same", 0.0)
-    except FencedError:
+    except FencedError as error:
+        assert "was replaced at once" in str(error)
+        assert "entry 2 is generation 3, started by same" in str(error)
         assert two.append(Said(1)) == 3
         return
     assert (one.generation, two.generation) == (3, 2)
