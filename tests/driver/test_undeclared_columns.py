@@ -181,7 +181,7 @@ def test_an_undeclared_column_that_says_the_change_of_a_row_is_an_error(way: str
     assert "a column 'diff', which the schema does not declare and which looks like the change" in str(
         caught.value
     )
-    assert "running(weight='diff'), or in SQL tblproperties ('weight' = 'diff')" in str(caught.value)
+    assert "flow.table(..., weight='diff'), or in SQL tblproperties ('weight' = 'diff')" in str(caught.value)
 
 
 @pytest.mark.parametrize("way", [*MEMORY, *STORED])

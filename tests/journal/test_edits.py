@@ -501,8 +501,10 @@ def test_an_expression_that_is_nested_deeply_has_a_shape() -> None:
         flow.output("out", flow.stream_input("a", "k long").select(k=column))
         return flow.plan
 
+    limit = sys.getrecursionlimit()
     assert not is_rejected(nested(1), nested(1))
     assert is_rejected(nested(1), nested(2))
+    assert sys.getrecursionlimit() == limit
 
 
 # Operators: whatever they were made with.

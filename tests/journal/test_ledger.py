@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pointstamp.connectors.source import Part, SourceBase, Unit
+from pointstamp.errors import SourceError
 from pointstamp.journal.history import Entry, FlowShape
 from pointstamp.journal.journal import Journal
 from pointstamp.journal.ledger import Ledger
@@ -162,3 +163,48 @@ def test_promises_of_an_input_take_effect_as_units_are_taken_also_after_a_summar
 
 def _unit(name: str, complete_to: int | None = None) -> Unit:
     return Unit(name, (Part(name, 1),), complete_to=complete_to)
+
+
+def test_what_the_journal_implies_is_not_stored_again() -> None:
+    storage = MemoryStorage()
+    ledger = _begun(storage)
+    ledger.note_begun()
+    ledger.commit(4, [], [], is_whole=True, settled=-1)
+    ledger.note_published(4)
+    stored = storage.list()
+    ledger.note_begun()
+    ledger.note_published(4)
+    ledger.note_published(3)
+    assert storage.list() == stored
+
+
+class _Rewritten(_Units):
+    """A source whose units have another content whenever they are asked for again."""
+
+    def renewed(self, unit: Unit) -> Unit:
+        return Unit(unit.name, tuple(Part(part.locator, part.size_bytes + 1) for part in unit.parts))
+
+
+@pytest.mark.parametrize(("committed", "is_error"), [(None, False), (1, False), (2, True), (3, True)])
+def test_a_unit_that_changed_is_read_again_unless_a_part_of_its_tick_is_committed(
+    committed: int | None, is_error: bool
+) -> None:
+    storage = MemoryStorage()
+    journal: Journal[Entry] = Journal.open(storage, Entry, query="q")
+    journal.start_generation("test", 0.0)
+    ledger = Ledger(journal, {"in": _Rewritten()})
+    ledger.begin(FlowShape("rows", "q", {}))
+    ledger.tick({}, complete_to=2, final=False)
+    tick = ledger.tick({"in": [_unit("a")]}, complete_to=4, final=False)
+    if committed is not None:
+        ledger.commit(committed, [], [], is_whole=True, settled=0)
+    if is_error:
+        with pytest.raises(
+            SourceError, match="input 'in': 'a' was changed after a part of its rows was committed"
+        ):
+            ledger.renew(tick)
+        return
+    renewed = ledger.renew(tick)
+    assert renewed is not None
+    assert [part.size_bytes for part in renewed.units["in"][0].parts] == [2]
+    assert ledger.ticks[-1] == renewed

@@ -33,6 +33,26 @@ def test_a_unit_is_held_to_what_has_taken_effect_if_it_waited_for_everything_els
     assert (promises.complete, promises.held_to("a")) == (5, 5)
 
 
+def test_units_that_say_nothing_complete_nothing() -> None:
+    promises = Promises()
+    promises.take([])
+    promises.take([_unit("a"), _unit("b")])
+    assert (promises.complete, promises.last) == (0, 0)
+    assert promises.entries("in") == []
+
+
+def test_a_promise_that_was_overtaken_waits_for_nothing() -> None:
+    promises = Promises()
+    promises.say(5, ["a"])
+    promises.say(7, ["a", "b"])
+    promises.reach(5)
+    assert promises.waited_for == {"a", "b"}
+    assert [each.epoch for each in promises.entries("in")] == [5, 7]
+    promises.reach(9)
+    assert promises.waited_for == set()
+    assert [each.epoch for each in promises.entries("in")] == [9]
+
+
 @pytest.mark.parametrize(
     ("epoch", "waiting", "is_known"),
     [

@@ -73,6 +73,10 @@ def pairs(batch: pa.RecordBatch) -> pa.Array:
     return pc.divide(batch.column(0), 2)
 
 
+def threes(batch: pa.RecordBatch) -> pa.Array:
+    return pc.divide(batch.column(0), 3)
+
+
 def counted(
     flow: ps.Dataflow, tmp_path: Path, sizes: Sequence[int], *, taken: int = 0, verify: bool = False
 ) -> list[tuple[int, int, int]]:
@@ -126,6 +130,23 @@ def test_state_that_inputs_reach_by_function_and_by_hash_is_not_dealt_out(tmp_pa
         "out", ps.operator("counts", Counts(ps.ports.saved.mapping("long", int)), one=one, other=other)
     )
     with pytest.raises(RecoveryError, match="rows reach it by pairs of x and by x: it is ambiguous by which"):
+        counted(flow, tmp_path, (2, 3))
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_state_that_inputs_reach_by_different_functions_is_not_dealt_out(
+    is_turned: bool, tmp_path: Path
+) -> None:
+    flow = ps.Dataflow("counts")
+    numbers = flow.stream_input("numbers", "x long")
+    inputs = [numbers.exchange("x", by=pairs), numbers.filter(pc.field("x") < 0).exchange("x", by=threes)]
+    one, other = inputs[::-1] if is_turned else inputs
+    flow.output(
+        "out", ps.operator("counts", Counts(ps.ports.saved.mapping("long", int)), one=one, other=other)
+    )
+    with pytest.raises(
+        RecoveryError, match=r"rows reach it by (pairs|threes) of x and by (threes|pairs) of x: it is"
+    ):
         counted(flow, tmp_path, (2, 3))
 
 

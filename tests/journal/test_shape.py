@@ -325,3 +325,8 @@ def test_another_python_is_named_where_a_function_of_the_user_changed(
     with pytest.raises(RecoveryError, match="checkpoint") as caught:
         check_shape(before, now, accept_changes=False)
     assert ("Python 2.7 wrote the checkpoint" in str(caught.value)) == (has_function and not is_same)
+    assert "pointstamp 0.0 wrote" not in str(caught.value)
+    with pytest.raises(
+        RecoveryError, match=r"pointstamp 0\.0 wrote the checkpoint; .* may make other operators"
+    ):
+        check_shape(replace(before, version="0.0"), now, accept_changes=False)

@@ -224,9 +224,9 @@ def check_undeclared(
 def _refusal(who: str, name: str) -> str:
     plain = name.lower().lstrip("_")
     if plain in _WEIGHTS:
-        way = f"running(weight={name!r}), or in SQL tblproperties ('weight' = '{name}')"
+        way = f"flow.table(..., weight={name!r}), or in SQL tblproperties ('weight' = '{name}')"
     elif plain in _OPERATIONS:
-        way = f"running(operation={name!r}), or in SQL tblproperties ('operation' = '{name}')"
+        way = f"flow.table(..., operation={name!r}), or in SQL tblproperties ('operation' = '{name}')"
     else:
         way = f"flow.table(..., key=..., deleted={name!r})"
     return (
