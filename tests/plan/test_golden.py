@@ -6,10 +6,22 @@ Families:
 - two languages: what is written in SQL and with verbs, and means the same, has one optimized plan.
 """
 
+from pathlib import Path
+
 import pytest
 
+from pointstamp.plan.optimizer import Optimized
 from support.canonical_plans import canonical
-from support.golden_plans import FOLDER, PLANS, TABLE, golden, optimized, optimized_verbs, table_of_rules
+from support.golden_plans import (
+    FOLDER,
+    PLANS,
+    TABLE,
+    golden,
+    optimized,
+    optimized_verbs,
+    table_of_rules,
+    tpch_plan,
+)
 
 WRITE = "Write the files again with `PYTHONPATH=.:tests .venv/bin/python -m support.golden_plans`."
 
@@ -27,3 +39,10 @@ def test_the_rules_fire_in_the_queries_of_their_table() -> None:
 def test_a_query_in_sql_and_with_verbs_has_one_optimized_plan(name: str) -> None:
     (of_sql,), (of_verbs,) = optimized(name).roots, optimized_verbs(name).roots
     assert canonical(of_verbs) == canonical(of_sql)
+
+
+def test_the_page_of_plans_shows_a_query_as_it_is_written_and_as_it_is_optimized() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "sql" / "plans.md").read_text()
+    written = golden(Optimized((tpch_plan("q3"),), ()))
+    assert f"```text\n{written}```" in page
+    assert f"```text\n{(FOLDER / 'tpch_q3.txt').read_text()}```" in page
