@@ -327,6 +327,7 @@ _HASH_BY_TYPE: Final[dict[int, HashFunction]] = {
 
 # Split a batch by the worker of each row.
 
+
 def worker_of(hashes: Hashes, workers: int) -> npt.NDArray[np.intp]:
     """The worker of each hash: its high 32 bits, scaled from [0, 2^32) down to [0, workers).
 
