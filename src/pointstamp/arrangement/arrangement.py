@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from pointstamp.arrangement.column_arrays import (
     KeptColumn,
+    arrow_column,
     as_batch,
     equal_kept,
     kept_column,
@@ -326,14 +327,21 @@ class Scattered:
         part_of, at = self.part_of.take(rows), self.at.take(rows)
         found = column_kernels.gathered(self.parts, part_of, at, self.schema.types)
         return [
-            self._column(number, part_of, at) if each is None else each for number, each in enumerate(found)
+            self._by_arrow(number, part_of, at) if each is None else each for number, each in enumerate(found)
         ]
 
-    def _column(self, number: int, part_of: Positions, at: Positions) -> KeptColumn:
-        """One column, by Arrow's own functions: all parts behind each other, and what is wanted of them."""
+    def column(self, number: int, rows: Positions) -> pa.Array:
+        """One column of some of these rows."""
+        part_of, at, kind = self.part_of.take(rows), self.at.take(rows), self.schema.field(number).type
+        parts = [part[number : number + 1] for part in self.parts]
+        (found,) = column_kernels.gathered(parts, part_of, at, [kind])
+        return arrow_column(self._by_arrow(number, part_of, at) if found is None else found, kind)
+
+    def _by_arrow(self, number: int, part_of: Positions, at: Positions) -> KeptColumn:
+        """One column by Arrow's own functions: all parts behind each other, and what is wanted of them."""
         parts = [part[number] for part in self.parts]
         begins = np.cumsum([0, *(len(part) for part in parts)])
-        return taken(together(parts, self.schema.types[number]), begins.take(part_of) + at)
+        return taken(together(parts, self.schema.field(number).type), begins.take(part_of) + at)
 
     def equal(self, these: Positions, those: Positions) -> npt.NDArray[np.bool_]:
         """Whether each of these rows equals the one of those beside it."""

@@ -416,8 +416,8 @@ def merged(one: Run, other: Run) -> Run:
             or not equal_kept(one.identity, these, other.identity, those - rows, layout.identity_types).all()
         ):  # different rows have the same words
             both = tuple(np.concatenate(each) for each in zip(one.words, other.words, strict=True))
-            columns = zip(one.columns, other.columns, layout.types, strict=True)
-            return run_of_words(layout, both, [together((a, b), kind) for a, b, kind in columns])
+            pairs = zip(one.columns, other.columns, layout.types, strict=True)
+            return run_of_words(layout, both, [together((a, b), kind) for a, b, kind in pairs])
     at, sums = kernels.added_up(order, ties, one.sums, other.sums)
     words = column_kernels.merged_columns(one.words, other.words, at, (_WORD,) * len(one.words))
     columns = merged_columns(one.identity, other.identity, at, layout.identity_types)

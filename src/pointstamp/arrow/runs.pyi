@@ -11,9 +11,6 @@ def merge_order(one: tuple[_Words, ...], other: tuple[_Words, ...]) -> tuple[_Po
 def added_up(
     order: _Positions, same: _Positions, weights: list[_Integers], others: list[_Integers] | None = None
 ) -> tuple[_Positions, list[_Integers]]: ...
-def ranges(
-    keys: _Words, hashes: _Words, buckets: _Buckets | None, shift: int
-) -> tuple[_Positions, _Positions, _Positions]: ...
 def found_rows(
     keys: _Words, hashes: _Words, buckets: _Buckets | None, shift: int
 ) -> tuple[_Positions, _Positions]: ...

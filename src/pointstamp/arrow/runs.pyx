@@ -451,20 +451,6 @@ cdef Py_ssize_t _search(
     return found
 
 
-def ranges(cnp.ndarray keys, cnp.ndarray hashes, buckets, int shift):
-    """Which of some hashes, in order, are among sorted ones, and where their rows begin and end.
-
-    ``buckets``, if it is not None, says for the first bits of a hash, without the last ``shift``, where the rows
-    begin that have them.
-    """
-    cdef Py_ssize_t count = rows_of(hashes), found, total
-    cdef cnp.ndarray which = places_of(count), begins = places_of(count), ends = places_of(count)
-    found = _searched(keys, hashes, buckets, shift, which, begins, ends, &total)
-    if found < count:
-        return which[:found], begins[:found], ends[:found]
-    return which, begins, ends
-
-
 cdef Py_ssize_t _searched(
     cnp.ndarray keys, cnp.ndarray hashes, buckets, int shift,
     cnp.ndarray which, cnp.ndarray begins, cnp.ndarray ends, Py_ssize_t *total,
@@ -486,7 +472,11 @@ cdef Py_ssize_t _searched(
 
 
 def found_rows(cnp.ndarray keys, cnp.ndarray hashes, buckets, int shift):
-    """The rows that have some hashes, given in order: which of these each has, and where it stands."""
+    """The rows that have some hashes, given in order: which of these each has, and where it stands.
+
+    ``buckets``, if it is not None, says for the first bits of a hash, without the last ``shift``, where the rows
+    begin that have them.
+    """
     cdef Py_ssize_t count = rows_of(hashes), found, total
     cdef cnp.ndarray which = places_of(count), begins = places_of(count), ends = places_of(count)
     found = _searched(keys, hashes, buckets, shift, which, begins, ends, &total)

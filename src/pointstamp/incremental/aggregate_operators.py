@@ -28,6 +28,7 @@ from pointstamp.arrangement.open_changes import OpenChanges
 from pointstamp.arrangement.ordering import Ordered
 from pointstamp.arrangement.run import Layout, Run, run_and_rows
 from pointstamp.arrangement.top_rows import Ends, changed_ends
+from pointstamp.arrow import runs as kernels
 from pointstamp.incremental.exact_sums import Results, Summing
 from pointstamp.incremental.requested_aggregates import FirstValue
 from pointstamp.operators.context import Context
@@ -95,13 +96,14 @@ class OnExtremes:
     ) -> tuple[Results, Results]:
         """Add a change to the sums of its keys; return what comes of these before and after it."""
         summing = self._plan.summing
-        shares = summing.shares(rows)
         if self._sums.layout.is_by_row and (group[1:] >= group[:-1]).all():
-            weights = [column.to_numpy() for column in shares.columns[len(summing.keys) :]]
+            sums = summing.sums_of_rows(change.columns)
+            weights = [sums[name] for name in summing.weight_names]
             by_key = run_by_key(change, firsts, weights, self._sums.layout)
             before, after = summing.results_around(self._sums.sums_of(by_key), by_key.sums, keys)
             self._sums.add_run(without_nothing(by_key))
             return before, after
+        shares = summing.shares(rows)
         stored, of = self._sums.stored_of(change, firsts)
         sums_before, had = summing.results(stored, of, keys)
         # A row may have several shares, one for each place of a float's limbs.
@@ -125,25 +127,25 @@ class OnExtremes:
         arranged = self._values[each]
         delta, own = _rows_of(each, change, rows, arranged)
         of = group if own is None else group[own]
-        value = _names(each)[each.column]
+        value = arranged.schema.get_field_index(_names(each)[each.column])
         found: list[list[tuple[Positions, pa.Array]]] = [[], []]
         for ends in changed_ends(arranged, change, firsts, delta, of, 1):
             order, _ = ends.in_order(_order(each))
             for at, weights in zip(found, (ends.before, ends.after), strict=True):
                 at.append(self._first(ends, order, weights, value))
         arranged.add_run(delta)
-        kind = arranged.schema.field(value).type
+        kind = arranged.layout.types[value]
         before, after = (_placed(parts, kind, len(firsts)) for parts in found)
         return before, after
 
     def _first(
-        self, ends: Ends, order: Positions, weights: Integers, value: str
+        self, ends: Ends, order: Positions, weights: Integers, value: int
     ) -> tuple[Positions, pa.Array]:
         """Of each key that has a row the value in the first one."""
-        there = order[weights[order] > 0]
-        group = ends.group[there]
-        firsts = np.flatnonzero(np.append(True, group[1:] != group[:-1])[: len(group)])
-        return group[firsts], ends.rows.taken(there[firsts]).column(value)
+        group = ends.group.take(order)
+        kept, _ = kernels.first_of_groups(group, None, weights.take(order), 1)
+        at = (kept > 0).nonzero()[0]
+        return group.take(at), ends.rows.column(value, order.take(at))
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
         """The sums, and the values of each order."""

@@ -146,6 +146,18 @@ class Summing:
     def shares(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """What each row of a change adds to the sums of its key."""
         columns = kept_columns(batch, self._dtypes)
+        found = self.sums_of_rows(columns)
+        keys = [columns[self._positions[key]] for key in self.keys]
+        if not self.has_floats:
+            return as_batch([*keys, *(found[name] for name in self.weight_names)], self.stored)
+        places = []
+        for name in filter(self._is_float, self.added):
+            at, place, limbs = float_limbs(_floats(batch.column(name)))
+            places.append((f"{_sums(name)}_0", at, place, limbs * found[_ROWS][at]))
+        return self._with_places(keys, found, places)
+
+    def sums_of_rows(self, columns: Sequence[KeptColumn]) -> dict[str, Integers]:
+        """What each row adds to each weight but to the limbs of floats; columns stand as in the schema."""
         weights: Integers = np.asarray(columns[-1])
         least, most = kernels.extent(weights)
         if max(-least, most) >= _WEIGHT_MAX:
@@ -154,23 +166,15 @@ class Summing:
                 f"{max(weights.tolist(), key=abs)}. Use smaller weights."
             )
         found: dict[str, Integers] = {_ROWS: weights}
-        places: list[tuple[str, npt.NDArray[np.intp], npt.NDArray[np.int16], Integers]] = []
         for name, (of, is_true) in self.counted.items():
             column = columns[self._positions[of]]
             is_all = isinstance(column, np.ndarray)  # none is null
-            found[name] = weights if is_all else weights * _counting(batch.column(of), is_true=is_true)
+            found[name] = weights if is_all else weights * _counting(column, is_true=is_true)
         for name in self.added:
-            column = columns[self._positions[name]]
-            if self._is_float(name):
-                at, place, limbs = float_limbs(_floats(batch.column(name)))
-                places.append((f"{_sums(name)}_0", at, place, limbs * weights[at]))
-            else:
-                limbs_by_place = limbs_of(column, self.schema.field(name).type, weights)
-                found.update(zip(self.weights[_sums(name)], limbs_by_place, strict=True))
-        keys = [columns[self._positions[key]] for key in self.keys]
-        if not self.has_floats:
-            return as_batch([*keys, *(found[name] for name in self.weight_names)], self.stored)
-        return self._with_places(keys, found, places)
+            if not self._is_float(name):
+                limbs = limbs_of(columns[self._positions[name]], self.schema.field(name).type, weights)
+                found.update(zip(self.weights[_sums(name)], limbs, strict=True))
+        return found
 
     def few_shares(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return what a change adds to the sums of its keys, consolidated where many rows have few keys."""
