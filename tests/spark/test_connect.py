@@ -295,7 +295,8 @@ def test_what_cannot_work_through_connect_is_said_before_the_server_runs_anythin
 def test_a_frame_of_connect_is_a_view_by_the_planner_of_a_classic_session(
     connect: SparkSession, spark: SparkSession
 ) -> None:
-    spark.createDataFrame([], "city string, price long").createOrReplaceTempView("orders")
+    for each in (connect, spark):  # the server is asked for the types of columns, and not for the plan
+        each.createDataFrame([], "city string, price long").createOrReplaceTempView("orders")
 
     def query(session: SparkSession) -> DataFrame:
         orders = session.table("orders").where("price > 1")
@@ -325,7 +326,7 @@ import pointstamp as ps
 frame = SparkSession.builder.remote({server!r}).create().range(3)
 try:
     ps.view(frame)
-except ps.FlowError as error:
+except ps.errors.FlowError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, timeout=180)
