@@ -37,7 +37,7 @@ class Receives(Protocol):
     """An operator that receives batches."""
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch, /) -> None:  # noqa: A002
-        """A batch has arrived at the named input, at ``context.time``."""
+        """Handle a batch at the named input, at ``context.time``."""
         ...
 
 
@@ -45,7 +45,7 @@ class IsNotified(Protocol):
     """An operator that is notified when times are complete."""
 
     def on_notify(self, context: Context, /) -> None:
-        """The time that was asked for, ``context.time``, is complete."""
+        """Handle the completion of the requested time ``context.time``."""
         ...
 
 
@@ -53,7 +53,7 @@ class WatchesFrontiers(Protocol):
     """An operator that is called whenever a frontier of its inputs has changed."""
 
     def on_frontier(self, context: Context, /) -> None:
-        """The frontier of some input has moved."""
+        """Handle a change of an input's frontier."""
         ...
 
 
@@ -61,7 +61,7 @@ class Starts(Protocol):
     """An operator that is called before the first batch, for example to retain capabilities."""
 
     def on_start(self, context: Context, /) -> None:
-        """The run begins, at the least time of all."""
+        """Handle the start of the run, at the least time."""
         ...
 
 
