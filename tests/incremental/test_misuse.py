@@ -126,7 +126,11 @@ CASES: list[tuple[Callable[[Any, Any], Any], type[Exception], str]] = [
     ),
     (lambda a, b: a.over("shop"), AttributeError, r"here that is with_columns\(n=ps\.row_number\(\)\.over\("),
     (lambda a, b: a.agg(n=ps.sum("prise")), SchemaError, "'agg' of .*, 'n' needs the column 'prise'"),
-    (lambda a, b: a.agg(n=ps.sum("price", where=ps.col("shop"))), SchemaError, "where= needs a boolean condition"),
+    (
+        lambda a, b: a.agg(n=ps.sum("price", where=ps.col("shop"))),
+        SchemaError,
+        "where= needs a boolean condition",
+    ),
     (lambda a, b: a.agg(n=ps.sum("price", where=SHOP)), FlowError, "where= must be an expression"),
     (lambda a, b: a.agg(n=ps.sum(THREE)), FlowError, "the name of a column or an expression"),
     (lambda a, b: a.agg(n=ps.bool_and("price")), SchemaError, "bool_and needs a column of booleans"),

@@ -226,7 +226,7 @@ class GraphFrame(RanksOfGraph):
         edgeFilter: str | None = None,  # noqa: N803 - as above
         maxPathLength: int = 10,  # noqa: N803 - as above
     ) -> DataFrame:
-        """Return all shortest paths: ``from``, ``e0``, ``v1``, ``e1``, ..., ``to``; empty if there is none."""
+        """Return all shortest paths: ``from``, ``e0``, ``v1``, ``e1``, ..., ``to``; empty without one."""
         edges = self._edges if edgeFilter is None else self._edges.filter(edgeFilter)
         starts, ends = self._vertices.filter(fromExpr), self._vertices.filter(toExpr)
         levels = self._run("bfs", bfs, edges=edges, sources=starts)
