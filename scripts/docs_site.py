@@ -241,7 +241,7 @@ def _said_of(name: str, docstring: str) -> str:
     """The entry of a parameter in a docstring, or the sentence that names it first."""
     named = rf"``{name}``(?:, ``\w+``)*"
     entry = re.search(
-        rf"^(?:- .*?{named}.*?: ((?:.|\n(?=  ))*)|    {name}(?: \([^)]*\))?: ((?:.|\n(?= {{8}}))*))",
+        rf"^(?:- .*?{named}.*?: ((?:.|\n(?=  ))*)|    {name}(?: \(.*?\))?: ((?:.|\n(?= {{8}}))*))",
         docstring,
         re.M,
     )
