@@ -53,8 +53,8 @@ TOPICS: Final = {
     "running": ("Running flows and queries", ("driver", "query")),
     "expressions": ("Expressions and functions", ("expressions",)),
     "aggregates": ("Aggregates and window functions", ("reduce", "incremental")),
-    "sql": ("SQL and DataFrames", ("sql_views", "views")),
-    "io": ("Sources and sinks", ("sources", "sinks", "io", "storage", "spark")),
+    "sql": ("SQL and DataFrames", ("sql_views",)),
+    "io": ("Sources and sinks", ("connectors", "io", "storage", "spark")),
     "operators": ("Custom operators and state", ("operators", "state", "ports")),
     "timely": ("Times, frontiers and progress", ("topology", "order", "progress", "timely")),
     "graphs": ("Graphs", ("graphs",)),
@@ -241,7 +241,7 @@ def _said_of(name: str, docstring: str) -> str:
     """The entry of a parameter in a docstring, or the sentence that names it first."""
     named = rf"``{name}``(?:, ``\w+``)*"
     entry = re.search(
-        rf"^(?:- .*?{named}.*?: ((?:.|\n(?=  ))*)|    {name}(?: \([^)]*\))?: ((?:.|\n(?= {{8}}))*))",
+        rf"^(?:- .*?{named}.*?: ((?:.|\n(?=  ))*)|    {name}(?: \(.*?\))?: ((?:.|\n(?= {{8}}))*))",
         docstring,
         re.M,
     )

@@ -21,7 +21,8 @@ PHRASES: Final = re.compile(
     r"|(?<!\bthere )(?<!\bThere )\bis no (?!longer\b|more\b)[a-z]+|\w,:"
     r"|\b(?:takes?|taken|took) back\b|\bhand(?:s|ed)? (?:over|on)\b|\bl(?:ets?) go\b|\bfor ever\b"
     r"|\badd(?:s|ed)? up\b|\bwork(?:s|ed) out\b|\bon (?:its|their) way\b|\bunder way\b|\bstrangers?\b"
-    r"|\bspeaks? of\b|\bspoken of\b|\bfall(?:s|en)? silent\b|\b(?:says?|told) otherwise\b|\bgo(?:es)? by\b"
+    r"|\bwhoever\b|\bspeaks? of\b|\bspoken of\b|\bfall(?:s|en)? silent\b|\b(?:says?|told) otherwise\b"
+    r"|\bgo(?:es)? by\b"
 )
 
 

@@ -55,7 +55,7 @@ class SourceError(FlowError):
 
 
 class OperatorError(FlowError):
-    """A user's function raised: the message names operator, port, time and line; the cause is chained."""
+    """A user function raised an error. The message names operator, port, time and line."""
 
 
 class LoopError(FlowError):
@@ -67,7 +67,7 @@ class SqlError(FlowError):
 
 
 class ProgressError(PointstampError):
-    """The progress protocol between workers was broken: the message names the peer and what was expected."""
+    """The progress protocol between workers was violated. The message names the peer."""
 
 
 class TransportError(PointstampError):

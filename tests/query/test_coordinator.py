@@ -295,7 +295,7 @@ def test_a_snapshot_by_seconds_is_due_when_they_are_over() -> None:
 
 @pytest.mark.parametrize("given", [{"epochs": 0}, {"seconds": -1.0}, {"keep": 0}, {"chain_max": 0}])
 def test_a_policy_that_saves_nothing_is_refused(given: dict[str, Any]) -> None:
-    with pytest.raises(FlowError, match="SnapshotPolicy: .* must be"):
+    with pytest.raises(FlowError, match=r"SnapshotPolicy: .* must be"):
         SnapshotPolicy(**given)
 
 

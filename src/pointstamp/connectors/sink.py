@@ -63,7 +63,7 @@ class Writer(Protocol):
     """Stages the output of one worker, in one generation of a run; only that worker calls it."""
 
     def stage(self, output: str, epochs: Epochs) -> list[Staged]:
-        """Make rows durable, unseen by readers; they survive this process when the call returns.
+        """Store rows durably but invisible; they survive this process when the call returns.
 
         Rows that a piece holds itself are made durable by the journal, with the commit.
 
@@ -75,7 +75,7 @@ class Writer(Protocol):
 
 
 class Publisher(Protocol):
-    """Makes commits visible; only the driver calls it, and one commit after the other."""
+    """Makes commits visible; called only by the driver, one commit at a time."""
 
     def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
         """Make commit ``number`` visible: exactly these pieces, once, complete.
@@ -87,7 +87,7 @@ class Publisher(Protocol):
         ...
 
     def published_through(self) -> int | None:
-        """The last epoch of the last commit that is visible; None before the first, and only then.
+        """Return the last epoch of the last visible commit; None if there is none.
 
         Between ``begin`` and the first commit it is -1, and never None.
 
@@ -101,7 +101,7 @@ class Publisher(Protocol):
         ...
 
     def discard(self, generation: int, keep: Collection[Staged]) -> None:
-        """Remove what generations before this one have staged, except what is published and what is kept.
+        """Remove what earlier generations have staged, except published and kept pieces.
 
         ``keep`` are the pieces of commits that are in the journal and may not be published yet. Workers of a
         dead generation may still be staging: what they add later is for the next call.
@@ -118,7 +118,7 @@ class Compactor(Protocol):
         ...
 
     def turn(self, is_stopped: Callable[[], bool]) -> bool:
-        """Do a bounded piece of work that no reader notices, and say whether there is more to do.
+        """Do a bounded piece of work that no reader notices; return whether more is left.
 
         It may raise, and is then called again later. When ``is_stopped()`` is true it returns soon.
         """
@@ -129,7 +129,7 @@ class Sink(Protocol):
     """A destination of output: a plain value, pickled to the workers, that opens nothing itself."""
 
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "Sink":
-        """The sink for one query; SchemaError for an output that it cannot hold.
+        """Return the sink of one query; SchemaError for an output that it cannot store.
 
         Called on the driver, before a query starts and again when its workers are started. ``query`` is a
         name that stays the same over all restarts and that no other query has; ``schemas`` are the columns
@@ -138,11 +138,11 @@ class Sink(Protocol):
         ...
 
     def writer(self, worker: int, generation: int) -> Writer:
-        """For one worker, on its host."""
+        """Return the writer of one worker, on its host."""
         ...
 
     def publisher(self) -> Publisher:
-        """For the driver."""
+        """Return the publisher, for the driver."""
         ...
 
 

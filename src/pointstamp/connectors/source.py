@@ -86,14 +86,14 @@ class Unit(msgspec.Struct, frozen=True):
 
 
 class Watch(Protocol):
-    """Finds units for the driver, in one process and from one thread.
+    """Finds units for the driver, in one process and one thread.
 
     Poll once before waiting for ``fileno``: units that were there at the start do not make it readable. Also
     poll every second or so without being woken: some news does not make it readable.
     """
 
     def poll(self) -> list[Unit]:
-        """The units found since the last call, in the order to take them, each unit once; never waits."""
+        """Return the units found since the last call, in the order to read them; never wait."""
         ...
 
     def fileno(self) -> int | None:
@@ -102,16 +102,16 @@ class Watch(Protocol):
 
     @property
     def is_finished(self) -> bool:
-        """Whether every unit that there will ever be has been returned by ``poll``."""
+        """Whether ``poll`` has returned every unit that will ever exist."""
         ...
 
     def close(self) -> None:
-        """Release what is held; a second call does nothing."""
+        """Release resources; a second call does nothing."""
         ...
 
 
 class Source(Protocol):
-    """A plain value that says where rows are, pickled to every worker."""
+    """A plain value that describes where rows are; pickled to every worker."""
 
     @property
     def units_per_tick(self) -> int | None:
@@ -119,19 +119,19 @@ class Source(Protocol):
         ...
 
     def watch(self, position: Position, *, available_now: bool = False) -> Watch:
-        """Watch for the units after a position; with ``available_now``, only for present ones."""
+        """Return a watch for units after a position; with ``available_now``, only for present ones."""
         ...
 
     def read(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """The rows of a part, with exactly this schema; the same rows in the same order every time."""
+        """Read the rows of a part, with exactly this schema, always in the same order."""
         ...
 
     def after(self, position: Position, unit: Unit) -> Position:
-        """The position once this unit is taken as well; pure: the same arguments give an equal position."""
+        """Return the position after a unit; a pure function."""
         ...
 
     def describe(self) -> str:
-        """A description for messages: ``files '/in' (parquet)``."""
+        """Return a description for messages: ``files '/in' (parquet)``."""
         ...
 
 

@@ -74,7 +74,7 @@ class OutputStatus:
 
 @dataclass(frozen=True, slots=True)
 class LoopStatus:
-    """One loop in one epoch: its outstanding rounds, and the messages that wait in it.
+    """The status of a loop in one epoch: outstanding rounds and waiting messages.
 
     ``scope`` is the path of loops to it; ``epoch`` the root time, whatever the flow's root times are.
     """
@@ -114,7 +114,7 @@ class RunStatus:
 
     @property
     def size_bytes(self) -> int:
-        """The size of all that operators keep and can say how much it is, in memory and in files."""
+        """The bytes of all state that is measured, in memory and in files."""
         return sum(each.size_bytes for each in self.kept)
 
     @property
@@ -124,22 +124,22 @@ class RunStatus:
 
     @property
     def rows_in(self) -> int:
-        """All rows that were sent."""
+        """The number of rows sent."""
         return sum(each.rows for each in self.inputs)
 
     @property
     def rows_late(self) -> int:
-        """All rows that came too late, whatever became of them."""
+        """The number of late rows."""
         return sum(each.rows_late for each in self.inputs)
 
     @property
     def rows_out(self) -> int:
-        """All rows of finished times."""
+        """The number of rows of complete times."""
         return sum(each.rows for each in self.outputs)
 
     @property
     def epochs_complete(self) -> int | None:
-        """The epochs that are complete at every output; None where all are, or where there are no epochs."""
+        """The epochs that are complete at every output; None if all are, or without epochs."""
         return min((n for each in self.outputs if (n := each.epochs_complete) is not None), default=None)
 
 

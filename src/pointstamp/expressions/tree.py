@@ -341,7 +341,7 @@ class Column(Expression):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Literal(Expression):
-    """A value that is the same for every row."""
+    """A constant."""
 
     value: Any
     type: pa.DataType | None = None

@@ -27,7 +27,7 @@ from pointstamp.operators.spec import spec
 
 @dataclass(frozen=True, slots=True)
 class EventTime:
-    """What a user says of epochs that are event time; made by ``ps.by_event_time``."""
+    """Epochs that are event time; made by ``ps.by_event_time``."""
 
     at: str
     every: Span

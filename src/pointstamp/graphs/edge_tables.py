@@ -205,21 +205,21 @@ class Graph:
 
     @property
     def is_append_only(self) -> bool:
-        """Whether edges and vertices are only added, and never taken away."""
+        """Whether edges and vertices are only inserted."""
         return self.edges.is_append_only and (self._given is None or self._given.is_append_only)
 
     def undirected(self) -> "Graph":
-        """The same graph with every edge in both directions."""
+        """Return the graph with every edge in both directions."""
         return self if not self.directed else self._with(self.edges, directed=False)
 
     def reversed(self) -> "Graph":
-        """The same graph with every edge the other way round."""
+        """Return the graph with all edges reversed."""
         if not self.directed:
             return self
         return self._with(self.edges.rename({old: new for new, old in _OTHER_END.items()}), directed=True)
 
     def checked(self, check: Callable[[pa.RecordBatch], pa.RecordBatch], *, name: str) -> "Graph":
-        """The same graph, whose edges a function has looked at, batch by batch, before anybody else does."""
+        """Return the graph with a check of its edges, batch by batch."""
         if name not in self._after_check:
             edges = self.edges.map_batches(check).named(name)
             self._after_check[name] = self._with(edges, directed=self.directed)

@@ -48,7 +48,7 @@ class RowFrame:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OrderFunction(Windowed):
-    """A function of a row's place among the rows of its key; made by ``ps.lag`` and the like."""
+    """A window function; made by ``ps.lag`` and others."""
 
     kind: OrderKind
     column: str | Expression | None = None

@@ -38,25 +38,25 @@ class Capability:
 
     @property
     def time(self) -> Time:
-        """The earliest time at which this capability can send."""
+        """The least time at which this capability can send."""
         return self._time
 
     @property
     def output(self) -> str:
-        """The name of the output on which it can send."""
+        """The name of its output."""
         return self._held("asked for its output").name
 
     @property
     def is_held(self) -> bool:
-        """Whether it can still be used."""
+        """Whether the capability can still be used."""
         return _holder(self) is not None
 
     def clone(self) -> "Capability":
-        """A second capability for the same time."""
+        """Return a second capability for the same time."""
         return hold(self._held("cloned"), self._time)
 
     def delayed(self, time: Time) -> "Capability":
-        """A second capability for a later time."""
+        """Return a second capability for a later time."""
         output = _holder(self)
         if output is None:
             raise CapabilityError(_why_not_held(self, f"delayed to {time}"))
@@ -64,7 +64,7 @@ class Capability:
         return hold(output, time)
 
     def downgrade(self, time: Time) -> None:
-        """Give up the times before a later one."""
+        """Move the capability to a later time."""
         output = _holder(self)
         if output is None:
             raise CapabilityError(_why_not_held(self, f"downgraded to {time}"))
@@ -74,7 +74,7 @@ class Capability:
             _set_time(self, time)
 
     def drop(self) -> None:
-        """Give up the capability; dropping it again does nothing."""
+        """Drop the capability; dropping it again does nothing."""
         output = getattr(self, "_output", None)
         if isinstance(output, OutputState) and output.release(self):
             _set_output(self, None)

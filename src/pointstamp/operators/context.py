@@ -36,7 +36,7 @@ class Context:
 
     @property
     def worker(self) -> WorkerIndex:
-        """The number of the worker that runs it."""
+        """The number of the worker."""
         return self._authority.worker
 
     @property
@@ -50,7 +50,7 @@ class Context:
         return tuple(port.name for port in self._authority.outputs)
 
     def schema(self, output: int | str = 0) -> pa.Schema:
-        """The schema of an output."""
+        """Return the schema of an output."""
         return self._authority.output(output).schema
 
     @property
@@ -77,7 +77,7 @@ class Context:
         output: int | str = 0,
         capability: Capability | None = None,
     ) -> None:
-        """Send rows, at the time that is being handled unless another is given.
+        """Send rows at the current time, or at a later one.
 
         Rows are an Arrow batch, or slower a table, a frame, or a list of dictionaries. With a capability they
         are sent on the capability's authority; otherwise on that of the message or notification that is
@@ -99,14 +99,14 @@ class Context:
         port.sent.extend([(at, batch) for batch in batches if batch.num_rows])
 
     def session(self, capability: Capability, *, at: Time | None = None) -> "SendSession":
-        """Send several times with one capability: ``with context.session(capability) as session``.
+        """Open a session that sends with one capability: ``with context.session(capability) as session``.
 
         At the end of the block the capability is dropped, unless it is kept with ``session.keep()``.
         """
         return SendSession(self, capability, at)
 
     def retain(self, *, at: Time | None = None, output: int | str = 0) -> Capability:
-        """Keep the right to send later, at the time that is being handled or a later one."""
+        """Return a capability to send later, at the current time or a later one."""
         authority = self._authority
         port = authority.output(output)
         if at is None:
@@ -116,7 +116,7 @@ class Context:
         return hold(port, at)
 
     def notify_at(self, time: Time | None = None) -> None:
-        """Ask to be notified when a time is complete: when no input can receive at it any more.
+        """Request a notification for when a time is complete at all inputs.
 
         An operator that takes its times in order is notified when the time is settled.
 
@@ -142,7 +142,7 @@ class Context:
         authority.ask(domain.sort_key(wanted), wanted)
 
     def regained(self, output: int | str = 0) -> list[Capability]:
-        """The capabilities that a restored operator held when it was saved, which are its own again."""
+        """Return the capabilities that a restored operator held when it was saved."""
         authority = self._authority
         name, left = authority.output(output).name, authority.regained
         authority.regained = [each for each in left if each.output != name]
@@ -154,7 +154,7 @@ class Context:
         return Antichain.of(port.domain, self._authority.read_frontier(port.location))
 
     def is_complete(self, time: Time, input: int | str | None = None) -> bool:  # noqa: A002 - as above
-        """Whether nothing at this time or before it can arrive any more, at one input or at all of them."""
+        """Return whether no more rows can arrive at this time or earlier, at one input or all."""
         authority = self._authority
         ports = authority.inputs if input is None else (authority.named_input(input),)
         for port in ports:
@@ -163,7 +163,7 @@ class Context:
         return not any(authority.may_come(port, time) for port in ports)
 
     def is_settled(self, time: Time) -> bool:
-        """Whether nothing can arrive any more, at any input, that is taken before this time, or at it.
+        """Return whether no more rows can arrive that precede this time in processing order.
 
         Times are taken epoch by epoch and in it round by round, outermost first: (1, 0) is settled when
         nothing of epoch 0 can come any more, and (0, 5) need not wait for it. So an operator that takes
@@ -185,12 +185,12 @@ class SendSession:
         self._is_kept = False
 
     def send(self, data: Any) -> None:  # noqa: ANN401 - anything that holds rows
-        """Send rows on the capability's authority."""
+        """Send rows with the capability of the session."""
         held = self._capability
         self._context.send(data, at=self._at, output=held.output, capability=held)
 
     def keep(self) -> None:
-        """Do not drop the capability at the end of the block."""
+        """Keep the capability after the end of the block."""
         self._is_kept = True
 
     def __enter__(self) -> "SendSession":

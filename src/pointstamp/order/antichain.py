@@ -31,7 +31,7 @@ class Antichain(Generic[T]):
 
     @classmethod
     def of(cls, order: PartialOrder[T], elements: Iterable[T] = ()) -> "Antichain[T]":
-        """The minimal ones of these elements, sorted."""
+        """Return the antichain of the minimal elements, sorted."""
         kept: list[T] = []
         # In a linear extension nothing that comes later lies below what came earlier.
         for element in sorted(set(elements), key=order.sort_key):
@@ -40,25 +40,25 @@ class Antichain(Generic[T]):
         return cls(order, tuple(kept))
 
     def less_equal(self, element: T) -> bool:
-        """Whether the element lies at or above this antichain: for a frontier, whether it may still come."""
+        """Return whether an element is at or above this antichain."""
         return any(self.order.less_equal(lower, element) for lower in self.elements)
 
     def less_than(self, element: T) -> bool:
-        """Whether the element lies above this antichain and is not one of its elements."""
+        """Return whether an element is strictly above this antichain."""
         return self.less_equal(element) and element not in self.elements
 
     def dominates(self, other: "Antichain[T]") -> bool:
-        """Whether self <= other: everything at or above other is at or above self."""
+        """Return whether this antichain is at or below another one."""
         return all(self.less_equal(element) for element in other.elements)
 
     def insert(self, element: T) -> "Antichain[T]":
-        """The antichain of these elements and one more; self where the element adds nothing."""
+        """Return the antichain with one more element; self if it adds nothing."""
         if self.less_equal(element):
             return self
         return Antichain.of(self.order, (*self.elements, element))
 
     def meet(self, other: "Antichain[T]") -> "Antichain[T]":
-        """The greatest antichain that lies below both."""
+        """Return the greatest antichain below both."""
         return Antichain.of(self.order, self.elements + other.elements)
 
     def __iter__(self) -> Iterator[T]:

@@ -78,11 +78,11 @@ class Accumulates(Protocol):
     """The methods of an ``Accumulator``."""
 
     def result_type(self, column_type: pa.DataType) -> pa.DataType:
-        """The type of the result, for a column of this type; raise TypeError if it cannot be aggregated."""
+        """Return the type of the result for a column type; raise TypeError if it is not supported."""
         ...
 
     def empty(self) -> Mapping[str, Any]:
-        """The columns of the state with the value that each new key starts with.
+        """Return the columns of the state, with the initial value of a key.
 
         A Python or numpy number makes a numpy column of its type; anything else one of Python objects, which
         all start as that same object: replace it, and do not change it.
@@ -90,18 +90,18 @@ class Accumulates(Protocol):
         ...
 
     def update(self, state: State, slots: Slots, values: pa.Array) -> None:
-        """Bring values in: ``values[i]`` is of the key ``slots[i]``, and a key can be there many times.
+        """Add values: ``values[i]`` belongs to the key ``slots[i]``; keys may repeat.
 
         ``np.add.at(state["sum"], slots, values)`` adds all; ``state["sum"][slots] += values`` only the last.
         """
         ...
 
     def merge(self, state: State, slots: Slots, other: State) -> None:
-        """Bring states of other rows in: ``other[...][i]`` is of the key ``slots[i]``, each there once."""
+        """Merge other states: ``other[...][i]`` belongs to the key ``slots[i]``; keys are unique."""
         ...
 
     def result(self, state: State) -> Any:  # noqa: ANN401 - an Arrow or numpy array, or a list
-        """The results, one for each row of this state."""
+        """Return the results, one for each row of this state."""
         ...
 
 
@@ -165,7 +165,7 @@ class Aggregate(Windowed):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FunctionAggregate(Windowed):
-    """A custom aggregate: what a function returns for all rows of a group."""
+    """A custom aggregate: a function of all rows of a group."""
 
     function: Callable[[pa.RecordBatch], Any]
     type: pa.DataType

@@ -88,7 +88,7 @@ class CatalogSink(SinkBase):
     outputs: tuple[str, ...] = ()
 
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "CatalogSink":
-        """The sink for one query; FlowError if the schema does not exist."""
+        """Return the sink of one query; FlowError if the schema does not exist."""
         place = self.path or _place_of(_session(), self.schema)
         sink: Sink
         if self.format == "delta":
@@ -98,15 +98,15 @@ class CatalogSink(SinkBase):
         return replace(self, path=place, written=sink.for_query(query, schemas), outputs=tuple(schemas))
 
     def writer(self, worker: int, generation: int) -> Writer:
-        """For one worker, on its host."""
+        """Return the writer of one worker, on its host."""
         return self._sink.writer(worker, generation)
 
     def publisher(self) -> "CatalogPublisher":
-        """For the driver."""
+        """Return the publisher, for the driver."""
         return CatalogPublisher(self)
 
     def compactor(self) -> Compactor | None:
-        """Return the work that runs beside a query: that of the files' sink."""
+        """Return the compactor of the files' sink."""
         return self._sink.compactor()
 
     def check_place(self) -> None:
@@ -132,7 +132,7 @@ class CatalogSink(SinkBase):
         return f"{_quoted(self.schema)}.{_quoted(output)}"
 
     def location(self, output: str) -> str:
-        """Return where the table of an output is, or, of Parquet, its versions are."""
+        """Return the folder of an output's table; for Parquet, of its versions."""
         return f"{str(self.path).rstrip('/')}/{table_folder(output)}"
 
 

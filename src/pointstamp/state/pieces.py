@@ -35,7 +35,7 @@ from pointstamp.operators.context import Context
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Rows of an operator's state as they were when it was saved; the table never changes."""
+    """Saved rows of an operator's state; the table is immutable."""
 
     table: pa.Table
     keys: tuple[str, ...] | None
@@ -68,7 +68,7 @@ class Stateful(Protocol):
         ...
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
-        """Begin with these rows, which are all that belong to this worker; called instead of ``on_start``."""
+        """Resume with these rows of this worker; called instead of ``on_start``."""
         ...
 
 

@@ -22,22 +22,22 @@ class Storage(Protocol):
 
     @property
     def address(self) -> str:
-        """The address of this storage, for messages: without secrets."""
+        """The address of the storage for messages, without secrets."""
         ...
 
     def create(self, name: str, content: Content) -> None:
-        """Store a new object durably, visible complete or not at all; AlreadyStored where there is one.
+        """Create an object durably and atomically; AlreadyStored if it exists.
 
         The object that was there is durable, too, when AlreadyStored is raised.
         """
         ...
 
     def write(self, name: str, content: Content) -> None:
-        """Store an object durably, in place of one that may be there; readers see the old or the new."""
+        """Write an object durably and atomically, replacing an existing one."""
         ...
 
     def sync(self, name: str) -> None:
-        """Make sure that an object that is seen survives a power failure; NotStored if there is none.
+        """Make an existing object durable; NotStored if it does not exist.
 
         What a call has stored is durable when the call returns. An object of another writer may be seen
         before it is durable; a process that resumes from such an object calls this first.
@@ -49,15 +49,15 @@ class Storage(Protocol):
         ...
 
     def size(self, name: str) -> int | None:
-        """The size of an object in bytes; None where there is none."""
+        """Return the size of an object in bytes; None if it does not exist."""
         ...
 
     def list(self, prefix: str = "") -> "list[str]":
-        """The names that begin with a prefix, sorted; objects that are being written are not among them."""
+        """Return the sorted names that begin with a prefix, without objects in progress."""
         ...
 
     def delete(self, name: str) -> None:
-        """Remove an object; nothing happens where there is none."""
+        """Delete an object; do nothing if it does not exist."""
         ...
 
 

@@ -39,7 +39,7 @@ class Steps:
     unanswered_from: int | None = None
 
     def take(self) -> None:
-        """Call this before everything that changes or reads the outside; Died if the process is dead."""
+        """Count a step; call it before each external operation. Raises Died if the process is dead."""
         if self.unanswered_from is not None and self.taken >= self.unanswered_from:
             raise Unanswered("the place of the sink does not answer.")
         if self.is_dead or self.taken == self.dies_before:
@@ -50,18 +50,18 @@ class Steps:
 
 @dataclass
 class SteppingStorage:
-    """Another storage, each of whose operations is a step."""
+    """A storage whose operations are counted as steps."""
 
     inner: Storage
     steps: Steps
 
     @property
     def address(self) -> str:
-        """Where the other storage is."""
+        """The address of the inner storage."""
         return self.inner.address
 
     def create(self, name: str, content: Content) -> None:
-        """A step, and then what the other storage does; so are all that follow."""
+        """Count a step, then call the inner storage; so do the methods below."""
         self.steps.take()
         self.inner.create(name, content)
 

@@ -24,7 +24,7 @@ Group: TypeAlias = pa.RecordBatch | Sequence[Mapping[str, Any]]
 
 
 class ScriptCommand(Enum):
-    """What a script says besides rows."""
+    """The commands of a script, besides rows."""
 
     PAUSE = "pause"
     END = "end"
@@ -42,7 +42,7 @@ ABORT: Final = ScriptCommand.ABORT
 
 
 class ScriptAbortedError(RuntimeError):
-    """A script has come to its ABORT."""
+    """A script has reached its ABORT."""
 
 
 class ScriptedSource(SourceBase):
@@ -71,7 +71,7 @@ class ScriptedSource(SourceBase):
         return partial(ScriptedSource, units_per_tick=self.units_per_tick), tuple(self._groups)
 
     def go_on(self) -> None:
-        """Let the next PAUSE or END pass that has not; one that is not reached yet will not hold."""
+        """Release the next PAUSE or END of the script."""
         with self._lock:
             for index, step in enumerate(self._steps):
                 if step in (PAUSE, END) and index not in self._passed:
@@ -80,11 +80,11 @@ class ScriptedSource(SourceBase):
         raise ValueError("go_on(): the script has no PAUSE or END left. Call it once for each.")
 
     def watch(self, position: Position, *, available_now: bool = False) -> "ScriptWatch":
-        """From the group that comes after those that were taken; ``available_now`` takes a PAUSE for END."""
+        """Watch from the group after a position; ``available_now`` treats a PAUSE as the END."""
         return ScriptWatch(self, 0 if position is None else position, ends_at_pause=available_now)
 
     def read(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """The rows of a group."""
+        """Read the rows of a group."""
         group = self._groups[int(part.locator)]
         if isinstance(group, pa.RecordBatch):
             yield fit(group, schema, f"group {part.locator} of a script")
@@ -92,11 +92,11 @@ class ScriptedSource(SourceBase):
             yield pa.RecordBatch.from_pylist([dict(row) for row in group], schema=schema)
 
     def after(self, position: Position, unit: Unit) -> int:
-        """How many groups were taken."""
+        """Return the number of groups read."""
         return int(unit.name) + 1
 
     def describe(self) -> str:
-        """A description for messages."""
+        """Return a description for messages."""
         return f"a script of {len(self._steps)} steps"
 
     def _next(self, taken: int) -> Unit | ScriptCommand | None:

@@ -37,25 +37,25 @@ SeenRows: TypeAlias = dict[str, list[tuple[int, int]]]
 
 
 class SinkSubject(Protocol):
-    """A kind of sink at one place, as the claims use it."""
+    """A kind of sink at one place, as the claims need it."""
 
     def process(self, steps: Steps) -> AbstractContextManager[Sink]:
-        """The sink as one process has it, from the process's beginning to its end, before ``for_query``.
+        """Return the sink of one process, before ``for_query``.
 
         Everything that the sink does outside must be a step: call ``steps.take()`` before it.
         """
         ...
 
     def seen(self) -> SeenRows:
-        """What a reader sees now; an output without rows is there, too."""
+        """Return what a reader sees now, including outputs without rows."""
         ...
 
     def stored(self) -> object:
-        """Everything that is stored at the place, seen or not, as something that can be compared."""
+        """Return everything that is stored at the place, as a comparable value."""
         ...
 
     def is_stored(self, piece: Staged) -> bool:
-        """Whether a piece that was staged, and not published, is still stored."""
+        """Return whether a staged, unpublished piece is still stored."""
         ...
 
 

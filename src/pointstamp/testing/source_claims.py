@@ -40,25 +40,25 @@ _STEPS: Final = ("arrive", "poll", "tick", "restart")
 
 
 class SourceSubject(Protocol):
-    """A source, and how its units come to be."""
+    """A source, and a way to make its units arrive."""
 
     @property
     def source(self) -> Source:
-        """The source, over a separate place."""
+        """Return the source, over a separate place."""
         ...
 
     @property
     def is_ordered(self) -> bool:
-        """Whether units are taken in the order in which they arrived."""
+        """Whether units are read in the order of arrival."""
         ...
 
     @property
     def is_static(self) -> bool:
-        """Whether all units are there from the start, so that arriving does nothing."""
+        """Whether all units exist from the start, so that ``arrive`` does nothing."""
         ...
 
     def arrive(self, number: int) -> Sequence[int]:
-        """Let unit ``number`` arrive; the values of x of its rows, of which no other unit has one."""
+        """Let a unit arrive; return the values of x of its rows, which no other unit has."""
         ...
 
 

@@ -37,7 +37,7 @@ class TimeOrder(PartialOrder[T], Protocol[T]):
     """
 
     def minimum(self) -> T:
-        """The least time, at which every output starts."""
+        """Return the least time, at which every output starts."""
         ...
 
 
@@ -54,15 +54,15 @@ class RootSummary(Protocol):
         ...
 
     def followed_by(self, other: Any, /) -> Any | None:  # noqa: ANN401 - the user's summary type
-        """The summary of this path with another one after it."""
+        """Return the summary of this path followed by another one."""
         ...
 
     def less_equal(self, other: Any, /) -> bool:  # noqa: ANN401 - the user's summary type
-        """Whether this summary leads to a lower or equal time than the other, whatever the time."""
+        """Return whether this summary leads to a lower or equal time, for every time."""
         ...
 
     def advances(self) -> bool:
-        """Whether every time is strictly advanced."""
+        """Return whether every time is strictly advanced."""
         ...
 
 

@@ -71,7 +71,7 @@ class DeltaSink(SinkBase, RedactedRepr):
         object.__setattr__(self, "path", absolute_place(self.path))
 
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "DeltaSink":
-        """The sink for one query; SchemaError for columns that Delta does not have."""
+        """Return the sink of one query; SchemaError for columns that Delta does not support."""
         for output, schema in schemas.items():
             columns = self.columns(staging.file_schema(output, schema))
             try:
@@ -84,21 +84,21 @@ class DeltaSink(SinkBase, RedactedRepr):
         return replace(self, query=query, schemas=dict(schemas))
 
     def writer(self, worker: int, generation: int) -> StagedFiles:
-        """For one worker, on its host."""
+        """Return the writer of one worker, on its host."""
         origin = Origin(self.query, generation)
         folders = {output: self.staging_folder(output, schema) for output, schema in self.schemas.items()}
         return StagedFiles(self.open_storage(self.path), folders, self.schemas, origin, worker)
 
     def publisher(self) -> "DeltaPublisher":
-        """For the driver."""
+        """Return the publisher, for the driver."""
         return DeltaPublisher(self)
 
     def is_table(self, schema: pa.Schema) -> bool:
-        """Whether an output is kept as an accumulated table."""
+        """Return whether an output is kept as an accumulated table."""
         return not self.changes and is_changes(schema)
 
     def columns(self, staged: pa.Schema) -> pa.Schema:
-        """The columns of an output's table, by those of its staged files: the epoch, then its own."""
+        """Return the columns of an output's table, by those of its staged files."""
         return pa.schema(list(staged)[1:-1]) if self.is_table(staged) else staged
 
     def staging_folder(self, output: str, schema: pa.Schema) -> str:

@@ -75,11 +75,11 @@ class IcebergSink(SinkBase, RedactedRepr):
         object.__setattr__(self, "path", absolute_place(self.path))
 
     def is_table(self, schema: pa.Schema) -> bool:
-        """Whether an output becomes a table of its current rows."""
+        """Return whether an output becomes a table of its current rows."""
         return not self.changes and is_changes(schema)
 
     def columns(self, output: str) -> pa.Schema:
-        """The columns of an output's table."""
+        """Return the columns of an output's table."""
         staged = staging.file_schema(output, self.schemas[output])
         return pa.schema(list(staged)[1:-1]) if self.is_table(staged) else staged
 
@@ -90,7 +90,7 @@ class IcebergSink(SinkBase, RedactedRepr):
         return data_folder(output)
 
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "IcebergSink":
-        """The sink for one query; SchemaError for columns that Iceberg does not have."""
+        """Return the sink of one query; SchemaError for columns that Iceberg does not support."""
         convert = iceberg("io.pyarrow")._pyarrow_to_schema_without_ids  # noqa: SLF001 - there is no other
         for output, schema in schemas.items():
             try:
@@ -105,13 +105,13 @@ class IcebergSink(SinkBase, RedactedRepr):
         return replace(self, query=query, schemas=dict(schemas))
 
     def writer(self, worker: int, generation: int) -> StagedFiles:
-        """For one worker, on its host."""
+        """Return the writer of one worker, on its host."""
         folders = {output: self.staging_folder(output) for output in self.schemas}
         origin = Origin(self.query, generation)
         return StagedFiles(self.open_storage(self.path), folders, self.schemas, origin, worker)
 
     def publisher(self) -> "IcebergPublisher":
-        """For the driver."""
+        """Return the publisher, for the driver."""
         return IcebergPublisher(self)
 
 

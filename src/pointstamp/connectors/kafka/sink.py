@@ -99,7 +99,7 @@ class KafkaSink(SinkBase, RedactedRepr):
             )
 
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "KafkaSink":
-        """The sink for one query; SchemaError for columns of which no records can be made."""
+        """Return the sink of one query; SchemaError for columns that records cannot have."""
         check_installed()
         made = replace(self, query=query, schemas=dict(schemas))
         if isinstance(self.topic, str) and len(schemas) > 1:
@@ -119,17 +119,17 @@ class KafkaSink(SinkBase, RedactedRepr):
         return made
 
     def staging_in(self, storage: Storage) -> "KafkaSink":
-        """The sink that stages in a query's checkpoint, unless it was given another place."""
+        """Return the sink that stages in a query's checkpoint, unless ``staging`` is set."""
         return self if self.staging is not None else replace(self, staging=storage)
 
     def writer(self, worker: int, generation: int) -> "KafkaWriter":
-        """For one worker, on its host."""
+        """Return the writer of one worker, on its host."""
         origin, schemas = Origin(self.query, generation), dict.fromkeys(self.schemas, STAGED)
         plans = {output: self._plan_of(output, schema) for output, schema in self.schemas.items()}
         return KafkaWriter(StagedFiles(self.storage(), self.folders(), schemas, origin, worker), plans)
 
     def publisher(self) -> "KafkaPublisher":
-        """For the driver."""
+        """Return the publisher, for the driver."""
         return KafkaPublisher(self)
 
     def storage(self) -> Storage:
@@ -143,7 +143,7 @@ class KafkaSink(SinkBase, RedactedRepr):
         return {output: f"staged/{folder_name(output)}" for output in self.schemas}
 
     def topic_of(self, output: str) -> str:
-        """The topic of an output."""
+        """Return the topic of an output."""
         return self.topic if isinstance(self.topic, str) else self.topic[output]
 
     def _plan_of(self, output: str, schema: pa.Schema) -> RecordPlan:

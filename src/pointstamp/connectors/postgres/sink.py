@@ -139,7 +139,7 @@ class PostgresSink(SinkBase, RedactedRepr):
     connect: Connect = field(default=connected, kw_only=True, repr=False)
 
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "PostgresSink":
-        """The sink for one query; SchemaError for columns that PostgreSQL does not have."""
+        """Return the sink of one query; SchemaError for columns that PostgreSQL does not support."""
         connection_options(self.conninfo)
         if not _fits(self.schema) or self.schema.startswith("pg_"):
             raise FlowError(
@@ -157,7 +157,7 @@ class PostgresSink(SinkBase, RedactedRepr):
         return replace(self, query=query, schemas=dict(schemas))
 
     def writer(self, worker: int, generation: int) -> StagedRows:
-        """For one worker, on its host."""
+        """Return the writer of one worker, on its host."""
         return StagedRows(
             Database(self.conninfo, self.connect),
             Registry(self.schema, self.query),
@@ -168,7 +168,7 @@ class PostgresSink(SinkBase, RedactedRepr):
         )
 
     def publisher(self) -> PostgresPublisher:
-        """For the driver."""
+        """Return the publisher, for the driver."""
         database = Database(self.conninfo, self.connect)
         return PostgresPublisher(database, Registry(self.schema, self.query), self._outputs())
 

@@ -67,7 +67,7 @@ class ParquetSink(SinkBase, RedactedRepr):
             )
 
     def for_query(self, query: str, schemas: Mapping[str, pa.Schema]) -> "ParquetSink":
-        """The sink for one query; the files will have these columns, the epoch before them.
+        """Return the sink of one query, whose files have these columns after the epoch.
 
         SchemaError for an output without the columns by which it should be partitioned.
         """
@@ -83,18 +83,18 @@ class ParquetSink(SinkBase, RedactedRepr):
         return replace(self, query=query, schemas=dict(schemas))
 
     def check_place(self) -> None:
-        """StorageError where the storage does not tell two drivers apart, which is tried."""
+        """Raise StorageError if the storage cannot tell two drivers apart, which is tested."""
         check_exclusive(self.open_storage(self.path))
 
     def writer(self, worker: int, generation: int) -> StagedFiles:
-        """For one worker, on its host."""
+        """Return the writer of one worker, on its host."""
         storage = self.open_storage(self.path)
         origin = Origin(self.query, generation)
         layout = FileLayout({output: self._columns(output) for output in self.schemas}, self.partitions_max)
         return StagedFiles(storage, self._folders(), self.schemas, origin, worker, layout)
 
     def publisher(self) -> "ParquetPublisher":
-        """For the driver."""
+        """Return the publisher, for the driver."""
         return ParquetPublisher(
             self.open_storage(self.path),
             self.query,

@@ -179,18 +179,18 @@ def side_by_side(ranks: DataFrame, sources: int) -> DataFrame:
 
 
 class GraphFrame(RanksOfGraph):
-    """A graph of two DataFrames, with what goes in rounds, and motifs."""
+    """A graph of two DataFrames, with iterative algorithms and motifs."""
 
     def connectedComponents(self, **options: Any) -> DataFrame:  # noqa: ANN401, N802 - GraphFrames' own
-        """The vertices with ``component``, a long; options of GraphFrames' algorithms make no difference."""
+        """Return the vertices with ``component``, a long; other options have no effect."""
         return labelled(self._vertices, self._run("connected components", wcc), "component")
 
     def stronglyConnectedComponents(self, maxIter: int = 10) -> DataFrame:  # noqa: N802, N803 - as above
-        """The vertices with ``component``, a long; it continues until all components are found."""
+        """Return the vertices with ``component``, a long; it runs until all components are found."""
         return labelled(self._vertices, self._run("strongly connected components", scc), "component")
 
     def labelPropagation(self, maxIter: int) -> DataFrame:  # noqa: N802, N803 - GraphFrames' names
-        """The vertices with ``label``, a long: the community after so many rounds."""
+        """Return the vertices with ``label``, a long: the community after the given rounds."""
         made = self._run("label propagation", lambda graph: cdlp(graph, rounds=maxIter))
         return labelled(self._vertices, made, "label")
 
@@ -200,17 +200,17 @@ class GraphFrame(RanksOfGraph):
         return Pregel(self)
 
     def shortestPaths(self, landmarks: Iterable[Key]) -> DataFrame:  # noqa: N802 - GraphFrames' name
-        """The vertices with ``distances``, a map from each landmark in reach to a number of edges."""
+        """Return the vertices with ``distances``, a map from reachable landmarks to numbers of edges."""
         paths = self._run("shortest paths", lambda graph: shortest_paths(graph, list(landmarks)))
         return with_distances(self._vertices, paths)
 
     def triangleCount(self, **options: Any) -> DataFrame:  # noqa: ANN401, N802 - GraphFrames' own
-        """``count``, the number of triangles of which each vertex is a corner, and the vertices."""
+        """Return the vertices with ``count``, the number of triangles at each."""
         counts = self._run("triangles", triangles).withColumnRenamed("triangles", "count")
         return self._vertices.join(counts, ID).select("count", *self._vertices.columns)
 
     def find(self, pattern: str) -> DataFrame:
-        """A row for each place where the motif is found; what has a name in it is a struct."""
+        """Return a row for each match of a motif, with a struct for each name."""
         vertices, edges = known(self._vertices, self._edges)
         frames = {"vertices": vertices, "edges": edges}
         found = run_flow("find", frames, partial(find, motif=pattern), self._workers)
@@ -226,7 +226,7 @@ class GraphFrame(RanksOfGraph):
         edgeFilter: str | None = None,  # noqa: N803 - as above
         maxPathLength: int = 10,  # noqa: N803 - as above
     ) -> DataFrame:
-        """All shortest paths: ``from``, ``e0``, ``v1``, ``e1``, ..., ``to``; no rows where there is none."""
+        """Return all shortest paths: ``from``, ``e0``, ``v1``, ``e1``, ..., ``to``; empty without one."""
         edges = self._edges if edgeFilter is None else self._edges.filter(edgeFilter)
         starts, ends = self._vertices.filter(fromExpr), self._vertices.filter(toExpr)
         levels = self._run("bfs", bfs, edges=edges, sources=starts)

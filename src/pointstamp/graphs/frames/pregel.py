@@ -30,7 +30,7 @@ _MESSAGE: Final = "_pregel_msg_"
 
 
 class Pregel:
-    """A program for the vertices of a ``GraphFrame``; each method returns it, and ``run`` runs it."""
+    """A vertex program of a ``GraphFrame``; its methods return it, and ``run`` runs it."""
 
     def __init__(self, graph: "PartsOfGraph") -> None:
         self._graph = graph
@@ -51,11 +51,11 @@ class Pregel:
         return self
 
     def setCheckpointInterval(self, value: int) -> Self:  # noqa: N802 - GraphFrames' name
-        """Accepted, and makes no difference: every round is kept, in the memory and on the disks of Spark."""
+        """Accept the option without effect: Spark keeps every round."""
         return self
 
     def setEarlyStopping(self, value: bool) -> Self:  # noqa: N802 - GraphFrames' name
-        """Whether the program ends with the first round in which no message is sent."""
+        """Set whether the program ends with the first round without messages."""
         self._stops_early = value
         return self
 
@@ -65,7 +65,7 @@ class Pregel:
         initialExpr: Column,  # noqa: N803 - as above
         updateAfterAggMsgsExpr: Column,  # noqa: N803 - as above
     ) -> Self:
-        """A column of vertices: how it begins, and what it becomes of them and ``Pregel.msg()`` in a round.
+        """Add a column of vertices: its initial value, and its value after a round.
 
         The message is null where none has come.
         """
@@ -83,7 +83,7 @@ class Pregel:
         return self
 
     def sendMsgToDst(self, msgExpr: Column) -> Self:  # noqa: N802, N803 - GraphFrames' names
-        """Define the message to an edge's destination, likewise."""
+        """Define the message to an edge's destination, as ``sendMsgToSrc``."""
         self._sent.append((DST, msgExpr))
         return self
 
@@ -93,7 +93,7 @@ class Pregel:
         return self
 
     def run(self) -> DataFrame:
-        """The vertices after the last round, with their columns and the new ones."""
+        """Run the program and return the vertices with the new columns."""
         if not self._columns or not self._sent or self._aggregate is None:
             raise FlowError(
                 "pregel: withVertexColumn, sendMsgToSrc or sendMsgToDst, and aggMsgs are all required. "
@@ -123,20 +123,20 @@ class Pregel:
 
     @staticmethod
     def msg() -> Column:
-        """The message: one in ``aggMsgs``, and what was made of all in ``withVertexColumn``."""
+        """The message in ``aggMsgs``, and its aggregate in ``withVertexColumn``."""
         return sql.col(_MESSAGE)
 
     @staticmethod
     def src(colName: str) -> Column:  # noqa: N803 - GraphFrames' name
-        """A column of the source of an edge."""
+        """Return a column of the source of an edge."""
         return sql.col(SRC)[colName]
 
     @staticmethod
     def dst(colName: str) -> Column:  # noqa: N803 - GraphFrames' name
-        """A column of the vertex to which an edge leads."""
+        """Return a column of the destination of an edge."""
         return sql.col(DST)[colName]
 
     @staticmethod
     def edge(colName: str) -> Column:  # noqa: N803 - GraphFrames' name
-        """A column of an edge."""
+        """Return a column of an edge."""
         return sql.col("edge")[colName]
