@@ -1,4 +1,4 @@
-# make run        set everything up, run the main job: components of a growing graph, on Spark
+# make run        set everything up, run the demo: three views of a shop on Spark, and a worker that is killed
 # make models     check the formal models, state by state
 # make test       set everything up, run linters, types, import contracts and tests
 # make test-long  what takes longer: the large instances of the models, more random examples
