@@ -16,11 +16,11 @@ from pointstamp.dataflow.table import Table
 from pointstamp.expressions.tree import Expression, col, lit
 from pointstamp.reduce.constructors import count
 from pointstamp.sql_views import (
-    conditions,
+    condition_parts,
     expression_translation,
     from_clause,
     group_by,
-    joins,
+    join_pool,
     queries,
     select_clause,
     subqueries,
@@ -57,7 +57,7 @@ def copies_of_the_left(patch: pytest.MonkeyPatch) -> None:
 
 
 def using_is_of_the_left(patch: pytest.MonkeyPatch) -> None:
-    real = joins.merged_names
+    real = join_pool.merged_names
     patch.setattr(from_clause, "merged_names", lambda one, other, names, how: real(one, other, names, "left"))
 
 
@@ -70,16 +70,17 @@ def nulls_are_not_counted(patch: pytest.MonkeyPatch) -> None:
 
 def rest_of_some_branches(patch: pytest.MonkeyPatch) -> None:
     def without(branches: list[Expression]) -> Iterator[Expression]:
-        taken = [{str(part): part for part in conditions.parts_of(branch)} for branch in branches]
+        taken = [{str(part): part for part in condition_parts.parts_of(branch)} for branch in branches]
         common = [words for words in taken[0] if all(words in each for each in taken)]
         yield from (taken[0][words] for words in common)
         rests = [
-            conditions.all_of(part for words, part in each.items() if words not in common) for each in taken
+            condition_parts.all_of(part for words, part in each.items() if words not in common)
+            for each in taken
         ]
         if some := [rest for rest in rests if rest is not None]:
-            yield conditions.any_of(some)
+            yield condition_parts.any_of(some)
 
-    patch.setattr(conditions, "_without_common_parts", without)
+    patch.setattr(condition_parts, "_without_common_parts", without)
 
 
 def step_by_name(patch: pytest.MonkeyPatch) -> None:
@@ -98,7 +99,7 @@ def step_by_name(patch: pytest.MonkeyPatch) -> None:
 
 
 def parts_of_the_subquery_are_lost(patch: pytest.MonkeyPatch) -> None:
-    real = conditions.split
+    real = condition_parts.split
     patch.setattr(select_clause, "split", lambda *given: replace(real(*given), right=[]))
 
 
@@ -112,8 +113,8 @@ def keys_by_their_text(patch: pytest.MonkeyPatch) -> None:
 
 
 def nulls_are_equal_to_zero(patch: pytest.MonkeyPatch) -> None:
-    real = conditions.null_safe_keys
-    patch.setattr(conditions, "null_safe_keys", lambda *given: real(*given)[1:])
+    real = condition_parts.null_safe_keys
+    patch.setattr(condition_parts, "null_safe_keys", lambda *given: real(*given)[1:])
 
 
 def neighbours_across_groups(patch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,8 @@ from typing import TypeAlias, overload
 
 from pointstamp.dataflow.stream import Stream, ports_of
 from pointstamp.errors import FlowError
-from pointstamp.flow.custom_operator import DeclaredOperator, NamedSchemas, OneSchema, OperatorLike
+from pointstamp.flow.custom_operator import DeclaredOperator, NamedSchemas, OneSchema
+from pointstamp.operators.interface import OperatorLike
 from pointstamp.plan.streams import Custom
 from pointstamp.topology.summary import Summary
 
