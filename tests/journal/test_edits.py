@@ -45,7 +45,7 @@ from pointstamp.expressions.tree import Expression
 from pointstamp.flow.plan import Plan
 from pointstamp.journal.flow_shape import check_shape, operator_shape, shape_of
 from pointstamp.operators.spec import spec_of
-from pointstamp.plan import canonical
+from pointstamp.plan import canonical, signatures
 from pointstamp.plan.canonical import attributes
 from pointstamp.plan.logical import LogicalOperator, walk
 from pointstamp.reduce.over import Windowed
@@ -645,7 +645,7 @@ def test_whatever_an_operator_was_made_with_is_in_its_shape() -> None:
 
 def test_every_logical_operator_is_in_a_plan_of_these_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     found: set[str] = set()
-    identify = record.identify
+    identify = signatures.identify
 
     def noting(nodes: Any, parts_of: Any, roots: Sequence[LogicalOperator]) -> None:  # noqa: ANN401 - passed on
         found.update(type(each).__name__ for each in walk(roots))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pointstamp.connectors.source import Part, SourceBase, Unit
+from pointstamp.connectors.source import Part, Unit
 from pointstamp.errors import SourceError
 from pointstamp.journal.history import Entry, FlowShape
 from pointstamp.journal.journal import Journal
@@ -126,11 +126,8 @@ def test_another_shape_is_stored_with_the_next_commit_and_the_same_shape_with_no
     assert _ledger(storage).shape == other
 
 
-class _Units(SourceBase):
-    """A source whose position is the name of the last unit."""
-
-    def watch(self, position: object) -> Any:  # noqa: ANN401 - never watched
-        raise NotImplementedError
+class _Units:
+    """As much of a source as a ledger needs: its position is the name of the last unit."""
 
     def after(self, position: object, unit: Unit) -> str:
         return unit.name
@@ -138,10 +135,11 @@ class _Units(SourceBase):
 
 @pytest.mark.parametrize("is_summary", [False, True])
 def test_promises_of_an_input_take_effect_as_units_are_taken_also_after_a_summary(is_summary: bool) -> None:
+    units: Any = {"in": _Units(), "other": _Units()}
     storage = MemoryStorage()
     journal: Journal[Entry] = Journal.open(storage, Entry, query="q")
     journal.start_generation("test", 0.0)
-    ledger = Ledger(journal, {"in": _Units(), "other": _Units()})
+    ledger = Ledger(journal, units)
     ledger.begin(FlowShape("rows", "q", {}))
     ledger.say("in", 3, ["a"])
     ledger.say("in", 5, ["a", "b"])
@@ -150,7 +148,7 @@ def test_promises_of_an_input_take_effect_as_units_are_taken_also_after_a_summar
         ledger.summarize()
         journal = Journal.open(storage, Entry, query="q")
         journal.start_generation("test", 0.0)
-        ledger = Ledger(journal, {"in": _Units(), "other": _Units()})
+        ledger = Ledger(journal, units)
     assert (ledger.promises["in"].complete, ledger.promises["in"].last) == (3, 5)
     ledger.tick({"in": [_unit("b")], "other": [_unit("c")]}, complete_to=2, final=False)
     assert ledger.promises["in"].complete == 5
@@ -189,10 +187,11 @@ class _Rewritten(_Units):
 def test_a_unit_that_changed_is_read_again_unless_a_part_of_its_tick_is_committed(
     committed: int | None, is_error: bool
 ) -> None:
+    units: Any = {"in": _Rewritten()}
     storage = MemoryStorage()
     journal: Journal[Entry] = Journal.open(storage, Entry, query="q")
     journal.start_generation("test", 0.0)
-    ledger = Ledger(journal, {"in": _Rewritten()})
+    ledger = Ledger(journal, units)
     ledger.begin(FlowShape("rows", "q", {}))
     ledger.tick({}, complete_to=2, final=False)
     tick = ledger.tick({"in": [_unit("a")]}, complete_to=4, final=False)
