@@ -92,7 +92,11 @@ def test_a_query_that_waits_for_slots_says_what_it_needs_and_begins_when_they_ar
 def test_a_query_that_gets_no_slot_ends_with_an_error_that_says_what_to_do(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streaming, "SparkLauncher", partial(crew.SparkLauncher, slots_seconds_max=4.0))
+    class Impatient(crew.SparkLauncher):
+        def __init__(self, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as those of its base
+            super().__init__(*given, **named, slots_seconds_max=4.0)
+
+    monkeypatch.setattr(streaming, "SparkLauncher", Impatient)
     put(tmp_path / "in", "0", {"word": WORDS})
     with no_slot_left(spark, tmp_path / "free"):
         query = counting().start(
