@@ -16,8 +16,7 @@
     aggregate_in_parts      sums and first rows begin at each worker, before the exchange
 
 ``rewriting`` has what all rules need of plans, ``conditions`` what they need of expressions. What Spark
-computes of a bounded input is decided for the physical plan (``pointstamp.pushdown``); ``flow.explain()``
-shows it.
+computes of a bounded input is decided for the physical plan, in ``pointstamp.pushdown``, and shown with it.
 
 The law of all rules: after every epoch each root has the same rows, as often as before. A rule never
 evaluates an expression that can raise for a row for which it was not evaluated before; it may evaluate it for
