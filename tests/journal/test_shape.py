@@ -322,7 +322,7 @@ def test_another_python_is_named_where_a_function_of_the_user_changed(
     now = shape_of(flow(2).plan, "query")
     before = shape_of(flow(1).plan, "query")
     before = before if is_same else replace(before, python="2.7")
-    with pytest.raises(RecoveryError, match="checkpoint") as caught:
+    with pytest.raises(RecoveryError, match="belongs to another flow") as caught:
         check_shape(before, now, accept_changes=False)
     assert ("Python 2.7 wrote the checkpoint" in str(caught.value)) == (has_function and not is_same)
     assert "pointstamp 0.0 wrote" not in str(caught.value)
