@@ -324,14 +324,9 @@ def chains_of(nodes: Sequence[Node]) -> OperatorChains:
     return OperatorChains(before, runs_at, frozenset([*before, *later]))
 
 
-def keeps_nothing(node: Node) -> bool:
-    """Return whether the class of an operator says that it holds nothing after a batch."""
-    kind = spec_of(node.logic).kind
-    return getattr(kind, "runs_in_chain", False) and not any(hasattr(kind, each) for each in _NEVER)
-
-
 def _may_run_inside(nodes: Sequence[Node], node: Node, readers: Mapping[SourcePort, list[Target]]) -> bool:
-    if not keeps_nothing(node):
+    kind = spec_of(node.logic).kind
+    if not getattr(kind, "runs_in_chain", False) or any(hasattr(kind, each) for each in _NEVER):
         return False
     if len(node.inputs) != 1 or len(node.outputs) != 1 or node.summaries is not None:
         return False
