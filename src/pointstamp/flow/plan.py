@@ -333,14 +333,9 @@ def chains_of(nodes: Sequence[Node]) -> OperatorChains:
     return OperatorChains(before, runs_at, frozenset([*before, *later]))
 
 
-def keeps_nothing(node: Node) -> bool:
-    """Return whether the class of an operator says that it holds nothing after a batch."""
-    kind = spec_of(node.logic).kind
-    return isinstance(kind, type) and issubclass(kind, RunsInChain) and not isinstance(kind, _NEVER)
-
-
 def _may_run_inside(nodes: Sequence[Node], node: Node, readers: Mapping[SourcePort, list[Target]]) -> bool:
-    if not keeps_nothing(node):
+    kind = spec_of(node.logic).kind
+    if not (isinstance(kind, type) and issubclass(kind, RunsInChain)) or isinstance(kind, _NEVER):
         return False
     if len(node.inputs) != 1 or len(node.outputs) != 1 or node.summaries is not None:
         return False

@@ -235,7 +235,6 @@ class InParts:
     """
 
     keeps: ClassVar = "nothing; a change costs its rows"
-    runs_in_chain: ClassVar = True
 
     def __init__(self, summing: Summing) -> None:
         self._summing = summing

@@ -183,7 +183,6 @@ class FirstOfBatch:
     """
 
     keeps: ClassVar = "nothing; a change costs its rows"
-    runs_in_chain: ClassVar = True
 
     def __init__(self, plan: TopPlan) -> None:
         self._plan = plan

@@ -32,9 +32,14 @@ from pointstamp.arrow.epoch_column import EpochColumn
 from pointstamp.connectors.sink import Publisher, Sink, complete_publisher, kind_of_sink
 from pointstamp.connectors.source import described, differences, identity_of_source
 from pointstamp.errors import RecoveryError
-from pointstamp.flow.plan import Node, NodeKind, Plan, keeps_nothing
+from pointstamp.expressions.compiler import Compiled
+from pointstamp.flow.plan import Node, NodeKind, Plan
+from pointstamp.incremental.aggregate_operators import InParts
+from pointstamp.incremental.stateless import Appended, Negated, Weighed
+from pointstamp.incremental.top_k import FirstOfBatch
 from pointstamp.journal.history import LAYOUT, FlowShape, OperatorShape
 from pointstamp.operators.spec import OperatorSpec, Prototype, spec_of
+from pointstamp.operators.stateless import Filter, Project
 from pointstamp.plan.canonical import (
     USER_CODE,
     Canonical,
@@ -136,6 +141,8 @@ def check_shape(
 def _with_state(shape: FlowShape, common: Collection[str]) -> FlowShape:
     """Return the operators that hold something or run code of the user, with what they read left open.
 
+    The others are of expressions, all of which are in the signatures of the operators that read them.
+
     The signature of an operator says what its inputs are, so which operators without state compute them does
     not matter: a plan without an output may read fewer columns before, or do steps in another order. A table
     that several operators keep together is told by those of them that are in both flows. Outputs have no
@@ -218,9 +225,17 @@ def operator_shape(plan: Plan, node: Node, epochs: EpochColumn | None = None) ->
     parameters.update({f"setting {name}": value for name, value in node.settings.items()})
     if epochs is not None:
         parameters["epoch"] = words.text(epochs)
-    is_stateless = node.kind is NodeKind.OPERATOR and node.logic is not None and keeps_nothing(node)
+    is_stateless = node.kind is NodeKind.OPERATOR and node.logic is not None and _is_of_expressions(node)
     name = f"{node.kind.value} {node.name}"
     return OperatorShape(name, parameters, words.functions, has_state=not is_stateless)
+
+
+def _is_of_expressions(node: Node) -> bool:
+    """Return whether an operator keeps nothing and runs no code of the user: its signature says all of it."""
+    made = spec_of(node.logic)
+    if made.kind is Filter:
+        return isinstance(made.parameters["condition"], Compiled)
+    return made.kind in (Project, Appended, Negated, Weighed, InParts, FirstOfBatch)
 
 
 def _edge(plan: Plan, source: SourcePort) -> str:

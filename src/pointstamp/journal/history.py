@@ -21,7 +21,7 @@ class OperatorShape(msgspec.Struct, frozen=True):
 
     ``name`` is its kind and what it is called; nothing is found by it. What it reads is told by place.
     ``functions`` has a digest for each function or object of the user, in the order of the parameters.
-    ``has_state`` says whether it may hold something after an epoch.
+    ``has_state`` is False for operators of expressions only, which the signatures of their readers tell.
     """
 
     name: str
