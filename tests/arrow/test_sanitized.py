@@ -32,7 +32,7 @@ def around(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     libraries = [_library("libasan.so"), _library("libubsan.so")]
     assert all(libraries), "the C compiler has no sanitizers; Debian's gcc brings them"
     script = ROOT / "scripts" / "compile_core.py"
-    command = [sys.executable, script, "--sanitized", place]
+    command = [sys.executable, str(script), "--sanitized", str(place)]
     made = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert made.returncode == 0, made.stdout + made.stderr
     around = {
