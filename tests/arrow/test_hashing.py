@@ -20,7 +20,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointstamp.arrow import row_hashing as partitioning
 from pointstamp.arrow.row_hashing import hash_array, hash_columns, partition, worker_of
 from pointstamp.errors import SchemaError
 
@@ -414,14 +413,14 @@ def test_parts_are_slices_of_one_copy() -> None:
 
 
 @pytest.mark.parametrize("workers", [2, 5])
-def test_a_large_batch_is_split_as_a_small_one(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_worker_gets_its_rows_in_their_order(workers: int) -> None:
     words = [None if number % 11 == 0 else f"word {number % 37}" for number in range(1_000)]
     batch = pa.record_batch({"k": pa.array(words), "n": pa.array(range(1_000))}).slice(3)
-    whole = partition(batch, ["k"], workers)
-    monkeypatch.setattr(partitioning, "_SLICE_ROWS", 64)
-    assert partition(batch, ["k"], workers) == whole
+    owners = [(hashed >> 32) * workers >> 32 for hashed in hash_columns(batch, ["k"]).tolist()]
+    for worker, part in enumerate(partition(batch, ["k"], workers)):
+        wanted = [row for row, owner in zip(batch.to_pylist(), owners, strict=True) if owner == worker]
+        assert ([] if part is None else part.to_pylist()) == wanted
     alike = batch.filter(pa.array([word == "word 5" for word in batch["k"].to_pylist()]))
-    monkeypatch.setattr(partitioning, "_SLICE_ROWS", 4)
     (part,) = [part for part in partition(alike, ["k"], workers) if part is not None]
     assert part is alike
 

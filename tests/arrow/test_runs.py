@@ -147,6 +147,13 @@ def test_oracle_ranges_are_expanded(ranges: list[tuple[int, int]]) -> None:
     assert list(zip(which.tolist(), at.tolist(), strict=True)) == wanted
 
 
+@given(st.lists(st.integers(0, 5), max_size=60))
+def test_oracle_rows_are_ordered_by_number(numbers: list[int]) -> None:
+    order, begins = runs.by_number(np.array(numbers, np.intp), 6)
+    assert order.tolist() == sorted(range(len(numbers)), key=lambda row: numbers[row])
+    assert begins.tolist() == [sum(number < each for number in numbers) for each in range(7)]
+
+
 # Groups, and the first rows of keys.
 
 _integer = st.integers(-3, 3)

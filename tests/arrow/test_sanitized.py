@@ -25,23 +25,19 @@ def _library(name: str) -> str | None:
     return str(found.resolve()) if found.is_absolute() else None
 
 
-@pytest.mark.long
-@pytest.mark.skipif(sys.platform != "linux", reason="the sanitizers are loaded as Linux does")
-def test_the_tests_of_the_kernels_pass_under_sanitizers(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def around(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """An environment in which Python runs kernels that are watched."""
+    place = tmp_path_factory.mktemp("sanitized")
     libraries = [_library("libasan.so"), _library("libubsan.so")]
     assert all(libraries), "the C compiler has no sanitizers; Debian's gcc brings them"
     script = ROOT / "scripts" / "compile_core.py"
-    made = subprocess.run(
-        [sys.executable, script, "--sanitized", tmp_path],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    command = [sys.executable, str(script), "--sanitized", str(place)]
+    made = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert made.returncode == 0, made.stdout + made.stderr
     around = {
         **os.environ,
-        "PYTHONPATH": str(tmp_path),
+        "PYTHONPATH": str(place),
         "LD_PRELOAD": " ".join(map(str, libraries)),
         "ASAN_OPTIONS": "detect_leaks=0",  # Python's own, at its end
         "UBSAN_OPTIONS": "print_stacktrace=1",
@@ -50,9 +46,16 @@ def test_the_tests_of_the_kernels_pass_under_sanitizers(tmp_path: Path) -> None:
     }
     seen = "import pointstamp.arrow.runs as r; print(r.__file__)"
     asked = [sys.executable, "-c", seen]
-    place = subprocess.run(asked, env=around, capture_output=True, text=True, timeout=120, check=True).stdout
-    assert Path(place.strip()).is_relative_to(tmp_path)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS]
+    found = subprocess.run(asked, env=around, capture_output=True, text=True, timeout=120, check=True).stdout
+    assert Path(found.strip()).is_relative_to(place)
+    return around
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="the sanitizers are loaded as Linux does")
+@pytest.mark.parametrize("tests", TESTS)
+def test_the_tests_of_the_kernels_pass_under_sanitizers(tests: str, around: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tests]
     done = subprocess.run(
         command, cwd=ROOT, env=around, capture_output=True, text=True, timeout=900, check=False
     )

@@ -24,10 +24,11 @@ import pointstamp as ps
 from incremental.test_aggregates import AGGREGATES
 from pointstamp.arrangement import run as run_module
 from pointstamp.arrangement import runs as policy
-from pointstamp.arrangement.column_arrays import KeptColumn, kept_column
+from pointstamp.arrangement.column_arrays import KeptColumn, kept_column, kept_columns
 from pointstamp.arrangement.consolidate import DIFF_FIELD
 from pointstamp.arrangement.groups import Grouped
 from pointstamp.arrangement.loop_times import Rounds
+from pointstamp.arrangement.open_changes import OpenChanges
 from pointstamp.arrangement.ordering import Ordered, ranks
 from pointstamp.arrangement.run import Layout, run_of
 from pointstamp.arrangement.runs import Merge, Runs
@@ -76,6 +77,8 @@ def with_offsets(patch: pytest.MonkeyPatch) -> None:
     shares, results = Summing.shares, Summing.results
     patch.setattr(Summing, "shares", lambda self, batch: shares(self, shifted(batch)))
     patch.setattr(Summing, "results", lambda self, batch, *more: results(self, shifted(batch), *more))
+    put = OpenChanges.put
+    patch.setattr(OpenChanges, "put", lambda self, time, name, batch: put(self, time, name, shifted(batch)))
 
 
 def sales_epochs(seed: int) -> list[list[Row]]:
@@ -124,17 +127,26 @@ def without_offset(values: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(values.type, len(values), values.buffers())
 
 
+def _columns_without_offset(kinds: str) -> Callable[..., list[KeptColumn]]:
+    """Takes a batch apart, and leaves out where columns of numpy's begin, of some kinds."""
+
+    def wrong(batch: pa.RecordBatch, dtypes: tuple[Any, ...]) -> list[KeptColumn]:
+        return [
+            kept_column(without_offset(batch.column(at)))
+            if isinstance(each, np.ndarray) and each.dtype.kind in kinds
+            else each
+            for at, each in enumerate(kept_columns(batch, dtypes))
+        ]
+
+    return wrong
+
+
 def _limbs_without_offset(patch: pytest.MonkeyPatch) -> None:
-    right = exact_sums._wide_limbs
-    patch.setattr(exact_sums, "_wide_limbs", lambda values: right(without_offset(values)))
+    patch.setattr(exact_sums, "kept_columns", _columns_without_offset("V"))
 
 
 def _runs_without_offset(patch: pytest.MonkeyPatch) -> None:
-    def wrong(values: pa.Array) -> KeptColumn:
-        found = kept_column(values)
-        return kept_column(without_offset(values)) if isinstance(found, np.ndarray) else found
-
-    patch.setattr(run_module, "kept_column", wrong)
+    patch.setattr(run_module, "kept_columns", _columns_without_offset("iufV"))
 
 
 def _values_without_offset(patch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from pointstamp.arrangement.arrangement import Arrangement, FirstRows, Kept
-from pointstamp.arrangement.column_arrays import KeptColumn
+from pointstamp.arrangement.column_arrays import KeptColumn, arrow_column
 from pointstamp.arrangement.consolidate import DIFF, Integers
 from pointstamp.arrangement.groups import Grouped, groups_of
 from pointstamp.arrangement.loop_times import Rounds
@@ -112,8 +112,9 @@ class Drifting(OnSums):
     def _change(self, context: Context, change: Run) -> None:
         firsts, group = groups_of(change)
         keys = change.batch.select(["k"]).take(pa.array(firsts))
-        sums, _ = self._plan.summing.results(change.batch, group, keys)
-        for key, added in zip(keys.column(0).to_pylist(), sums[0].to_pylist(), strict=True):
+        sums, _ = self._plan.summing.results(change.batch, group, keys.columns)
+        values = arrow_column(sums[0], self._plan.result.types[1])
+        for key, added in zip(keys.column(0).to_pylist(), values.to_pylist(), strict=True):
             before, after = self._known.get(key), self._known.get(key, 0.0) + (added or 0.0)
             self._known[key] = after
             rows = [{"k": key, "n": after, DIFF: 1}]
