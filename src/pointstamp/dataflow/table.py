@@ -392,7 +392,7 @@ class Table(Recorded):
     def _sessions_until(self, when: str | Expression) -> "_Sessions | None":
         """The sessions that this table has, if this is the column of their ends; others take their place."""
         end = when.column if isinstance(when, Column) else when
-        if self._sessions is None or end != self._sessions.end:
+        if self._sessions is None or not isinstance(end, str) or end != self._sessions.end:
             return None
         self._record.replaced.add(self._operator)
         return self._sessions
