@@ -206,7 +206,7 @@ CASES: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (
         lambda s: s.with_watermark("at", 1).to_table().window("at", 5).count("window_end").emit_on_close(),
         FlowError,
-        r"'count' before it would keep all rows for ever. Let rows go before it: table.retain_until",
+        r"'count' before it would keep all rows for ever. Free them: write retain_until",
     ),
     (
         lambda s: s.with_watermark("at", 1).to_table().retain_until("s"),

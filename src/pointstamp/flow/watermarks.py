@@ -171,8 +171,8 @@ def check_forgets(stream: AnOutlet, who: str) -> None:
     for name in _keepers_above(builder, wiring(stream).source.operator):
         raise FlowError(
             f"{who} waits for event time to be over, but '{name}' before it would keep all rows for ever. "
-            f"Free them: write retain_until(column) in front of '{name}', with the column that says when a row "
-            "ends, such as 'window_end'."
+            f"Free them: write retain_until(column) in front of '{name}', with the column that says when a "
+            "row ends, such as 'window_end'."
         )
 
 
