@@ -103,10 +103,12 @@ def measured(shape: Callable[[int], ps.Dataflow], count: int) -> dict[str, Any]:
         flow = shape(count)
     own = flow._record  # noqa: SLF001 - what was written is counted
     stages = {"structured": "structured_s", "optimize": "optimized_s", "identify": "identified_s"}
+    watching: dict[str, Any] = {n: watched(stage, getattr(record, n)) for n, stage in stages.items()}
     with (
         timed("plan"),
         patch.multiple(
-            record, **{name: watched(stage, getattr(record, name)) for name, stage in stages.items()}
+            "pointstamp.dataflow.record",
+            **watching,
         ),
     ):
         nodes = len(flow.plan.nodes)

@@ -210,7 +210,7 @@ CASES: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (
         lambda s: s.with_watermark("at", 1).to_table().window("at", 5).count("window_end").emit_on_close(),
         FlowError,
-        r"'count' upstream would grow without bound. Free it with table.retain_until",
+        r"'count' upstream would grow without bound. Free it with retain_until",
     ),
     (
         lambda s: s.with_watermark("at", 1).to_table().retain_until("s"),

@@ -305,15 +305,18 @@ _CITIES = [pa.table({"city": ["a", "b"], "zone": ["n", "s"]}), *([pa.table({"cit
 
 def _sharing_flow(names: Collection[str], *, has_weights: bool) -> ps.Dataflow:
     flow = ps.Dataflow("shop")
-    weight = {"weight": "w"} if has_weights else {}
-    orders = flow.table("orders", f"{_ORDERS}, w long" if has_weights else _ORDERS, **weight)
+    orders = (
+        flow.table("orders", f"{_ORDERS}, w long", weight="w")
+        if has_weights
+        else flow.table("orders", _ORDERS)
+    )
     cities = flow.table("cities", "city string, zone string")
     for name in names:
         flow.output(name, _SHARING[name](orders, cities))
     return flow
 
 
-def _run_shop(flow: ps.Dataflow, place: Path, days: int, *, has_weights: bool) -> list[dict[str, Any]]:
+def _run_shop(flow: ps.Dataflow, place: Path, days: int, *, has_weights: bool) -> list[list[Any]]:
     orders = _DAYS[:days] if has_weights else [each.drop_columns("w") for each in _DAYS[:days]]
     empty = pa.schema([("city", pa.string()), ("zone", pa.string())])
     query = flow.start(

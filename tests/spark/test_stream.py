@@ -144,7 +144,7 @@ def test_a_run_of_sources_that_end_ends_and_leaves_no_temporary_folder(
     ]
     counts: dict[str, int] = {}
     for epoch in seen:
-        counts.update(epoch)  # type: ignore[arg-type]
+        counts.update(dict(epoch))
     assert counts == {"a": 2, "b": 1}
     assert not list((tmp_path / "temporary").glob("pointstamp-*"))
 

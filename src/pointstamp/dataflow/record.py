@@ -199,8 +199,8 @@ class FlowRecord:
         Lowering(made.roots, builder=builder).lower_all()
         for each in (*self.written, *walk(self.given)):
             if isinstance(each, Input | Scan) and each.input not in builder.plan.named(NodeKind.INPUT):
-                unread = each if isinstance(each, Input) else Input(each.input, each.declared)
-                lower(unread, [], builder)  # its rows are needless, and arrive
+                plain = each if isinstance(each, Input) else Input(each.input, each.declared)
+                lower(plain, [], builder)  # its rows are needless, and arrive
         identify(builder.plan.nodes, builder.owners, made.roots)
         mark_steps(builder.plan.nodes, builder.owners)
         for name, node in written.named(NodeKind.INPUT).items():

@@ -684,7 +684,7 @@ class Table(Recorded):
 
         """
         if (sessions := self._sessions_until(when)) is not None:
-            return sessions.retained(self._operator.name)
+            return sessions.retained(self._operator.name or "sessions")
         return self._table(
             lambda: streams.TemporalFilter(self._operator, timed(when), self._clock(), name="retain until"),
             *self._record.clock,
@@ -705,7 +705,7 @@ class Table(Recorded):
     def _sessions_until(self, when: str | Expression) -> "_Sessions | None":
         """The sessions that this table has, if this is the column of their ends; others take their place."""
         end = when.column if isinstance(when, Column) else when
-        if self._sessions is None or end != self._sessions.end:
+        if self._sessions is None or not isinstance(end, str) or end != self._sessions.end:
             return None
         self._record.replaced.add(self._operator)
         return self._sessions

@@ -177,7 +177,8 @@ def check_forgets(stream: AnOutlet, who: str) -> None:
     for name in _keepers_above(builder, wiring(stream).source.operator):
         raise FlowError(
             f"{who} waits for event time, but the state of '{name}' upstream would grow without bound. "
-            f"Free it with table.retain_until('window_end') upstream of '{name}'."
+            f"Free it with retain_until(column) upstream of '{name}', with the column of the time at which "
+            "a row ends, such as 'window_end'."
         )
 
 

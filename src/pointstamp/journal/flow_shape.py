@@ -39,7 +39,7 @@ from pointstamp.incremental.stateless import Appended, Negated, Weighed
 from pointstamp.incremental.top_k import FirstOfBatch
 from pointstamp.journal.history import LAYOUT, FlowShape, OperatorShape
 from pointstamp.operators.spec import OperatorSpec, Prototype, spec_of
-from pointstamp.operators.stateless import Filter, Project
+from pointstamp.operators.stateless import PhysicalFilter, PhysicalProject
 from pointstamp.plan.canonical import (
     USER_CODE,
     Canonical,
@@ -233,9 +233,9 @@ def operator_shape(plan: Plan, node: Node, epochs: EpochColumn | None = None) ->
 def _is_of_expressions(node: Node) -> bool:
     """Return whether an operator keeps nothing and runs no code of the user: its signature says all of it."""
     made = spec_of(node.logic)
-    if made.kind is Filter:
+    if made.kind is PhysicalFilter:
         return isinstance(made.parameters["condition"], Compiled)
-    return made.kind in (Project, Appended, Negated, Weighed, InParts, FirstOfBatch)
+    return made.kind in (PhysicalProject, Appended, Negated, Weighed, InParts, FirstOfBatch)
 
 
 def _edge(plan: Plan, source: SourcePort) -> str:

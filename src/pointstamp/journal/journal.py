@@ -52,6 +52,10 @@ _DIGITS: Final = 12
 _MOST_TRIES: Final = 1000
 
 
+def _is_exclusive(storage: object) -> bool:
+    return not conforms(storage, SaysIfExclusive) or storage.is_exclusive
+
+
 class Journal(Generic[E]):
     """One driver's hold of the journal; for one thread. Its entries are of a type that msgspec decodes.
 
@@ -93,7 +97,7 @@ class Journal(Generic[E]):
         The writer's mark tells this hold from every other; it is drawn at random where none is given. Two
         that share one would each take the other's entries for its own: give it in simulations only.
         """
-        if conforms(storage, SaysIfExclusive) and not storage.is_exclusive:
+        if not _is_exclusive(storage):
             warnings.warn(
                 f"{storage.address} cannot tell apart two drivers that write at the same instant. Make sure "
                 "that only one driver runs, or put the checkpoint on a local disk, S3, Google Cloud "

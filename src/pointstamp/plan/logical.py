@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, Final, Literal, Self, TypeAlias
 
 import pyarrow as pa
@@ -79,7 +79,7 @@ class LogicalOperator:
             return self
         given = iter(inputs)
         changed: dict[str, Any] = {}
-        for name in _field_names(type(self)):
+        for name in _names_of_fields(type(self)):
             value = getattr(self, name)
             if isinstance(value, LogicalOperator):
                 changed[name] = next(given)
@@ -133,13 +133,18 @@ def unchecked() -> Iterator[None]:
         _is_checked.reset(token)
 
 
-@cache
-def _field_names(kind: type[LogicalOperator]) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(kind))
+_NAMES_OF_FIELDS: Final[dict[type, tuple[str, ...]]] = {}
+
+
+def _names_of_fields(kind: type["LogicalOperator"]) -> tuple[str, ...]:
+    names = _NAMES_OF_FIELDS.get(kind)
+    if names is None:
+        names = _NAMES_OF_FIELDS[kind] = tuple(each.name for each in fields(kind))
+    return names
 
 
 def _inputs_of(operator: LogicalOperator) -> Iterator[LogicalOperator]:
-    for name in _field_names(type(operator)):
+    for name in _names_of_fields(type(operator)):
         value = getattr(operator, name)
         if isinstance(value, LogicalOperator):
             yield value

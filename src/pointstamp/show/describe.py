@@ -166,7 +166,8 @@ def _growing(plan: Plan, node: Node) -> str:
 def kept_words(node: Node) -> str | None:
     """What an operator keeps and what a change costs it, if its class says so in an attribute ``keeps``."""
     kind = spec_of(node.logic).kind
-    words: object = kind.keeps if isinstance(kind, DescribesState) else None
+    described: Any = kind
+    words: object = described.keeps if isinstance(described, DescribesState) else None
     return one_line(words) if isinstance(words, str) else None
 
 

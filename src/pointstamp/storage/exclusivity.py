@@ -25,12 +25,16 @@ FOLDER: Final = "_pointstamp/trial"
 _SECONDS_MAX: Final = 120.0
 
 
+def _needs_trial(storage: object) -> bool:
+    return conforms(storage, SaysIfTried) and storage.needs_trial
+
+
 def check_exclusive(storage: Storage) -> None:
     """Raise StorageError if a store that needs a trial does not create exclusively.
 
     Stores of this host, and those that cannot say it anyway, are not tried.
     """
-    if not (conforms(storage, SaysIfTried) and storage.needs_trial):
+    if not _needs_trial(storage):
         return
     names = [f"{FOLDER}/{uuid.uuid4().hex}-{number}" for number in range(ROUNDS)]
     race = _Race(storage, names)

@@ -122,8 +122,8 @@ class _Pushing:
                 moved.setdefault(place, []).append((each, origin))
         if kept:
             self._above[operator] = kept
-        for place, conditions in moved.items():
-            self._give(operator, place, conditions)
+        for place, given in moved.items():
+            self._give(operator, place, given)
 
     def _give(self, operator: LogicalOperator, place: int, conditions: _Sinking) -> None:
         below = operator.inputs[place]
