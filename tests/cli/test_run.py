@@ -158,7 +158,7 @@ def test_a_flow_with_times_of_its_own_runs_with_its_own_inputs_only(
     assert "time ('call', ()), calls: 1 row" in capsys.readouterr().out
     for options in (["--input", f"calls={folder / 'words.csv'}"], ["--output", str(folder / "out")]):
         assert main(["run", str(folder / "calls.py"), *options]) == 2
-        assert "has times of its own" in capsys.readouterr().err
+        assert "has custom times" in capsys.readouterr().err
 
 
 def test_a_table_is_shown_and_written_as_its_changes_and_as_it_is_at_the_end(

@@ -41,7 +41,7 @@ AT_ONCE = CompactionPolicy(files=2, keep_seconds=0)
 
 
 def _publish(storage: Any, first: int, after: int, generation: int = 0, workers: int = 1) -> None:  # noqa: ANN401
-    sink = ParquetSink("", lambda _: storage).for_query("q", SCHEMAS)
+    sink = ParquetSink("memory", lambda _: storage).for_query("q", SCHEMAS)
     writers = [sink.writer(worker, generation) for worker in range(workers)]
     publisher = sink.publisher()
     for epoch in range(first, after):
@@ -276,7 +276,7 @@ def test_with_nothing_new_what_was_replaced_goes_when_its_time_has_come(tmp_path
 def test_a_number_that_comes_again_after_its_files_were_replaced_changes_nothing() -> None:
     storage = MemoryStorage()
     _publish(storage, 0, 12)
-    sink = ParquetSink("", lambda _: storage).for_query("q", SCHEMAS)
+    sink = ParquetSink("memory", lambda _: storage).for_query("q", SCHEMAS)
     files = published_now("", open_storage=lambda _: storage).outputs["counts"].files
     compact("", AT_ONCE, open_storage=lambda _: storage)
     assert len(storage.list("counts/")) == 1
@@ -319,7 +319,7 @@ class Stepping(MemoryStorage):
 def _journey(storage: Stepping, steps: Steps, generation: int) -> None:
     """A driver that resumes from what is published, to the 12th commit, and compacts after every third."""
     storage.steps = steps
-    sink = ParquetSink("", lambda _: storage).for_query("q", SCHEMAS)
+    sink = ParquetSink("memory", lambda _: storage).for_query("q", SCHEMAS)
     publisher = sink.publisher()
     through = publisher.published_through()
     publisher.discard(generation, [])
@@ -454,7 +454,7 @@ DAYS = {"days": pa.schema([("day", pa.int64()), ("x", pa.int64())])}
 def _tell_a_story(commits: list[list[int]], turns: set[int]) -> None:
     """Publish rows into folders by day, one commit for each epoch, and compact after some of them."""
     storage = MemoryStorage()
-    sink = ParquetSink("", lambda _: storage, partition_by=["day"]).for_query("q", DAYS)
+    sink = ParquetSink("memory", lambda _: storage, partition_by=["day"]).for_query("q", DAYS)
     writer, publisher = sink.writer(0, 0), sink.publisher()
     compactor = ParquetCompactor(storage, AT_ONCE, tail=0, is_full=True)
     for epoch, days in enumerate(commits):

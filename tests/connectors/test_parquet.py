@@ -252,7 +252,7 @@ def _publisher(storage: Storage, query: str = "q", **columns: str) -> ParquetPub
     schema = pa.schema(
         [(name, pa.type_for_alias(kind)) for name, kind in (columns or {"x": "int64"}).items()]
     )
-    return ParquetSink("", lambda _: storage).for_query(query, {"counts": schema}).publisher()
+    return ParquetSink("memory", lambda _: storage).for_query(query, {"counts": schema}).publisher()
 
 
 def test_other_queries_other_columns_and_epochs_out_of_turn_are_refused() -> None:

@@ -61,7 +61,7 @@ def test_rows_come_back_as_they_were_whatever_the_values_and_types(data: st.Data
     )
     tables = data.draw(st.lists(st.lists(row, min_size=1, max_size=6), min_size=1, max_size=4))
     storage = MemoryStorage()
-    _publish(ParquetSink("", lambda _: storage, partition_by=by), schema, tables)
+    _publish(ParquetSink("memory", lambda _: storage, partition_by=by), schema, tables)
     expected = [{"epoch": n, **row} for n, rows in enumerate(tables) for row in rows]
     wanted = pa.schema([("epoch", pa.int64()), *schema])
     for _ in range(2):

@@ -37,7 +37,7 @@ Changes = dict[tuple[int, str | None], int]
 
 
 def publish(storage: Any, first: int, epochs: list[Changes]) -> None:  # noqa: ANN401 - any storage
-    sink = ParquetSink("", lambda _: storage).for_query("q", {"table": SCHEMA})
+    sink = ParquetSink("memory", lambda _: storage).for_query("q", {"table": SCHEMA})
     writer, publisher = sink.writer(0, 0), sink.publisher()
     for epoch, changes in enumerate(epochs, first):
         rows = [{"x": x, "s": s, "diff": weight} for (x, s), weight in changes.items() if weight]

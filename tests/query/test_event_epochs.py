@@ -285,7 +285,7 @@ def promised(**given: Any) -> Any:  # noqa: ANN401 - as event_time takes them
 
 
 CASES: list[tuple[Callable[[], Any], type[Exception], str]] = [
-    (lambda: "day", FlowError, r"input 'rows', epochs=, needs ps.by_event_time\('at'.* was given 'day'"),
+    (lambda: "day", FlowError, r"input 'rows', epochs=, needs ps.by_event_time\('at'.* got 'day'"),
     (lambda: promised(at="time"), SchemaError, "needs the column 'time'"),
     (lambda: promised(at="s"), SchemaError, "needs a timestamp, a date or an integer"),
     (lambda: promised(every=3), FlowError, "every must be a timedelta or text"),
