@@ -395,7 +395,7 @@ def test_time_shows_rounds_snapshots_and_restarts_and_can_be_zoomed(browser: Web
     with Dashboard(Remembered(chain(4, loops=1))) as dashboard:
         browser.get(f"{dashboard.address}#time")
         until(browser, lambda: "epoch 8: 11 rounds" in readout(browser, "Rounds per epoch"))
-        assert "epoch 8, with changes: 1.0 KB in 1.0 s" in readout(browser, "Snapshots")
+        assert "epoch 8, incremental: 1.0 KB in 1.0 s" in readout(browser, "Snapshots")
         assert "200 MB" not in readout(browser, "Memory of workers")  # each by itself
         assert readout(browser, "Memory of workers").count("100 MB") == 2
         assert "generation 1" in texts(browser, "#restarts li")[0]

@@ -74,7 +74,7 @@ def test_when_every_generation_is_killed_the_budget_ends_the_query_in_words(tmp_
     restarts = RestartPolicy(restarts_max=2, pause_seconds=0.0)
     victim = Victim(tmp_path, flow, data, on_commit=kill, restarts=restarts)
     with pytest.raises(
-        RecoveryError, match=r"after 2 restarts: .*SIGKILL.* start the query again with the same"
+        RecoveryError, match=r"after 2 restarts: .*SIGKILL.* Start the query again with the same"
     ):
         victim.run()
     again = Victim(tmp_path, flow, data).run()

@@ -231,7 +231,12 @@ def operator_shape(plan: Plan, node: Node, epochs: EpochColumn | None = None) ->
 
 
 def _is_of_expressions(node: Node) -> bool:
-    """Return whether an operator keeps nothing and runs no code of the user: its signature says all of it."""
+    """Return whether an operator keeps nothing and runs no code of the user: its signature says all of it.
+
+    The time zone and the settings that it is evaluated in are not in its signature.
+    """
+    if node.time_zone or node.settings:
+        return False
     made = spec_of(node.logic)
     if made.kind is PhysicalFilter:
         return isinstance(made.parameters["condition"], Compiled)
