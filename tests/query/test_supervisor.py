@@ -414,7 +414,7 @@ def test_a_disk_that_stays_full_ends_the_query_in_words(caplog: pytest.LogCaptur
     restarts = RestartPolicy(restarts_max=3, pause_seconds=0.0)
     disk = FullDisk(MemoryStorage(), refusals=1 << 60)
     with pytest.raises(
-        RecoveryError, match=r"after 3 restarts: .*no space left on device.* epoch -1 is published; start"
+        RecoveryError, match=r"after 3 restarts: .*no space left on device.* epoch -1 is published\. Start"
     ):
         run(spec_of(flow, rows_of(flow, 4, seed=3), disk, MemorySink(), restarts=restarts))
     assert "no space left on device" in caplog.text
