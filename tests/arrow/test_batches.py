@@ -117,18 +117,20 @@ def test_memory_is_free_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "error"),
+    ("columns", "error", "text"),
     [
-        ([np.arange(3), np.arange(2)], ValueError),
-        ([np.arange(6)[::2], np.arange(3)], TypeError),
-        ([np.arange(3)], pa.ArrowInvalid),
-        ([np.arange(3), pa.array(["a", "b", "c"])], pa.ArrowInvalid),
-        ([pa.array([1, 2, 3]), 17], AttributeError),
+        ([np.arange(3), np.arange(2)], ValueError, "column 1 has 2 rows, and the first 3"),
+        ([np.arange(6)[::2], np.arange(3)], TypeError, "a column in one piece is needed"),
+        ([np.arange(3)], pa.ArrowInvalid, "has 1 children, expected 2"),
+        ([np.arange(3), pa.array(["a", "b", "c"])], pa.ArrowInvalid, "Expected 2 buffers"),
+        ([pa.array([1, 2, 3]), 17], AttributeError, "no attribute '_export_to_c'"),
     ],
 )
-def test_what_does_not_fit_is_refused_and_leaves_nothing_behind(columns: list[Any], error: type) -> None:
+def test_what_does_not_fit_is_refused_and_leaves_nothing_behind(
+    columns: list[Any], error: type, text: str
+) -> None:
     schema = pa.schema({"a": pa.int64(), "b": pa.int64()})
-    with pytest.raises(error):
+    with pytest.raises(error, match=text):
         batches.batch_of(columns, schema)
     gc.collect()
     assert not [ref for ref in gc.get_referrers(columns[0]) if isinstance(ref, tuple)]
