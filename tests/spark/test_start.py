@@ -343,7 +343,7 @@ def test_a_batch_that_is_needed_no_more_leaves_nothing_in_the_log(
 
 
 def test_a_stream_needs_a_slot_beside_the_workers(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(FlowError, match=r"2 slots; .* and Structured Streaming needs one more"):
+    with pytest.raises(FlowError, match=r"2 slots, .* and Structured Streaming needs one more"):
         words_flow("words").start(
             on=spark,
             words=stream(spark, tmp_path / "in"),

@@ -26,6 +26,7 @@ import pointstamp as ps
 from pointstamp.connectors.published.sink import ParquetSink
 from pointstamp.connectors.sink import Staged
 from pointstamp.errors import FlowError
+from pointstamp.query.policy import EPOCHS_IN_FLIGHT_MAX
 from pointstamp.spark.epoch_stream import Handover, HandoverSink
 from support.streams import Rows, counts_by_epoch, put, until, words_flow
 
@@ -179,19 +180,19 @@ def test_an_error_of_the_flow_is_raised_after_the_epochs_before_it(
 
 
 def test_a_slow_loop_holds_the_query_back(spark: SparkSession, tmp_path: Path) -> None:
-    for number in range(60):
-        put(tmp_path / "in", f"{number:02d}", {"word": [f"w{number}"]})
+    for number in range(150):
+        put(tmp_path / "in", f"{number:03d}", {"word": [f"w{number}"]})
     source = ps.io.files(tmp_path / "in", units_per_tick=1)
     flow = ps.Dataflow("slow")
     flow.output("words", flow.stream_input("words", "word string"))
     epochs = flow.stream(words=source, on=spark, folder=tmp_path / "between")
     first = next(epochs)
     until(lambda: len(list((tmp_path / "between").rglob("epoch-*.parquet"))) > 1)
-    sleep(1.5)  # in which all 60 would be staged
+    sleep(3)  # in which all 150 would be staged
     staged = list((tmp_path / "between").rglob("epoch-*.parquet"))
-    assert 1 < len(staged) <= 16
-    found = [rows(tables["words"]) for _, tables in [first, *(next(epochs) for _ in range(59))]]
-    assert found == [[(f"w{number}",)] for number in range(60)]
+    assert 1 < len(staged) <= EPOCHS_IN_FLIGHT_MAX + 4
+    found = [rows(tables["words"]) for _, tables in [first, *(next(epochs) for _ in range(149))]]
+    assert found == [[(f"w{number}",)] for number in range(150)]
     epochs.close()  # type: ignore[attr-defined]
     assert left_in(tmp_path / "between") == []
 
@@ -227,5 +228,5 @@ def test_options_that_mean_nothing_here_are_rejected(spark: SparkSession, tmp_pa
         flow.stream([[{"word": "a"}]], folder=tmp_path)
     with pytest.raises(FlowError, match="inputs are all DataFrames with an end cannot be verified"):
         list(flow.stream(frame, on=spark, verify=True))
-    with pytest.raises(FlowError, match="the option restarts is for queries"):
+    with pytest.raises(FlowError, match="option restarts is only for start"):
         list(flow.stream(frame, on=spark, options=ps.QueryOptions(restarts=ps.RestartPolicy())))
