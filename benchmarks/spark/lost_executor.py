@@ -79,23 +79,30 @@ class Replacement:
             while slots_now(self.spark) not in wanted:
                 if monotonic() - begun > EXECUTOR_SECONDS_MAX:
                     raise TimeoutError("Spark has not replaced an executor")
-                sleep(0.01)
+                sleep(0.25)
             found.append(monotonic() - begun)
 
 
-def is_warm(warm_up: WarmUp, spark: SparkSession) -> bool:
-    """Whether each executor runs a worker, or has run one task."""
+def is_warm(warm_up: WarmUp, spark: SparkSession, workers: int) -> bool:
+    """Whether each executor runs a worker, or has run one task, and no other task runs now."""
     running = tasks_of_executors(spark)
-    return len(running) == EXECUTORS and all(tasks or name in warm_up.warm for name, tasks in running.items())
+    return (
+        len(running) == EXECUTORS
+        and sum(running.values()) == workers
+        and all(tasks or name in warm_up.warm for name, tasks in running.items())
+    )
 
 
-def disturb(query: Query, kills: int, moments: Moments, replaced: Replacement) -> list[dict[str, float]]:
+def disturb(
+    query: Query, kills: int, idle_seconds: float, moments: Moments, replaced: Replacement
+) -> list[dict[str, float]]:
     """Kill one executor after the other; return the moments of each turn."""
     turns = []
     (warm_up,) = (each for each in query._companions if isinstance(each, WarmUp))  # noqa: SLF001
     until(lambda: query.epoch >= 2, query)
     for _ in range(kills):
-        until(lambda: is_warm(warm_up, replaced.spark), query)
+        until(lambda: is_warm(warm_up, replaced.spark, len(query.workers())), query)
+        sleep(idle_seconds)
         restarts, victim = query.restarts, executor_of(query.workers()[0][1])
         moments.begin()
         moments.take(STEPS[0])
@@ -110,11 +117,13 @@ def disturb(query: Query, kills: int, moments: Moments, replaced: Replacement) -
     return turns
 
 
-def measure(spark: SparkSession, workers: int, keys: int, kills: int, moments: Moments) -> None:
+def measure(
+    spark: SparkSession, workers: int, keys: int, kills: int, idle_seconds: float, moments: Moments
+) -> None:
     """Run, disturb, stop, compare, and print the steps."""
     flow = Dataflow("counting")
     flow.output("counts", flow.stream_input("keys", "key long").group_by("key", running=True).count())
-    source = Drawn(keys, EPOCHS_MAX)
+    source = Drawn(keys, EPOCHS_MAX * (1 + int(idle_seconds / 10)))
     restarts = RestartPolicy(restarts_max=1_000, pause_seconds=0.0)
     replaced = Replacement(spark)
     with tempfile.TemporaryDirectory(prefix="pointstamp-bench-", dir=Path.cwd()) as folder, noticing(moments):
@@ -122,7 +131,7 @@ def measure(spark: SparkSession, workers: int, keys: int, kills: int, moments: M
         options = QueryOptions(restarts=restarts)
         query = flow.start(on=spark, keys=source, workers=workers, options=options, **places)
         try:
-            turns = disturb(query, kills, moments, replaced)
+            turns = disturb(query, kills, idle_seconds, moments, replaced)
         finally:
             query.stop()
         found = read_changes(f"{folder}/out", "counts").sort_by("epoch")
@@ -166,6 +175,9 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--kills", type=int, default=6)
     parser.add_argument("--keys", type=int, default=100_000)
+    parser.add_argument(
+        "--idle", type=float, default=0.0, help="seconds before each kill (Spark ends idle processes)"
+    )
     parser.add_argument("--loaded", action="store_true", help="fork workers that have loaded everything")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pointstamp-bench-") as folder:
@@ -180,8 +192,8 @@ def main() -> None:
         with session("lost executor", settings=settings, master=MASTER) as spark:
             application = spark.sparkContext.applicationId
             while slots_now(spark) != SLOTS:
-                sleep(0.01)
-            measure(spark, given.workers, given.keys, given.kills, Moments(Path(folder)))
+                sleep(0.25)
+            measure(spark, given.workers, given.keys, given.kills, given.idle, Moments(Path(folder)))
             limits(spark, given.workers, given.kills)
     # local-cluster keeps the folders of its executors beside Spark itself.
     shutil.rmtree(Path(pyspark.__file__).parent / "work" / application, ignore_errors=True)

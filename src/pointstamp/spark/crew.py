@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from html import escape
-from time import sleep
+from time import monotonic
 from typing import Any, Final, Protocol
 
 from pyspark.sql import SparkSession
@@ -35,11 +35,12 @@ from pointstamp.spark.worker_formation import (
     start_workers,
 )
 
-# How long the orders to leave may take to get out, those that were not lost to follow them, and Spark to see
-# that their tasks have ended: then it keeps their processes, with all that they have loaded, for the next.
+# How long the orders to leave may take to get out, the workers that were not lost to follow them, and all
+# tasks to end: then Spark keeps their processes, with all that they have loaded, for the next generation.
 _LEAVE_MS: Final = 50
 _LEAVE_SECONDS: Final = 0.3
-_RETURN_SECONDS: Final = 0.03
+_TASKS_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 0.03
 # How long to wait for what Spark says about the end of a task: it is only for the words.
 _WORDS_SECONDS: Final = 0.3
 
@@ -202,15 +203,28 @@ class SparkCrew(MeshCrew):
         if self.has_lost:
             dismiss(self._mesh, self.workers)
             self._mesh.close(linger_ms=_LEAVE_MS)
-            self._rendezvous.wait_until_left(_LEAVE_SECONDS)
-            sleep(_RETURN_SECONDS)
-            # On a cluster Spark would start the tasks again, for nobody. A spare crew has slots of its own.
+            if self._has_spares:  # it has slots of its own
+                self._rendezvous.wait_until_left(_LEAVE_SECONDS)
+            else:
+                self._wait_for_tasks()
             self._opened.close()
             self._job.cancel(waits=not self._has_spares)
         else:
             self._mesh.close()
             self._opened.close()
             self._job.finish()
+
+    def _wait_for_tasks(self) -> None:
+        """Let the tasks end by themselves, also those that Spark starts for lost ones.
+
+        Spark starts those at once, in the slots that the next generation needs. They register and are
+        dismissed. A task that is cancelled would take its Python process along.
+        """
+        deadline = monotonic() + _TASKS_SECONDS
+        while not self._job.has_ended and monotonic() < deadline:
+            self._rendezvous.poll(_LOOK_SECONDS)
+            if not self._job.active_tasks():
+                break
 
     def _lost(self, error: TransportError) -> PointstampError:
         self.has_lost = True

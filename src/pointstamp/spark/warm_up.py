@@ -66,7 +66,7 @@ class WarmUp:
             idle = {each for each, tasks in running.items() if not tasks}
             # Spark deals tasks out in turn. Those that wait for a slot would make it start executors.
             free = (slots_now(self._spark) or 0) - sum(running.values())
-            if idle - self.warm and free > 0 and self._load(min(len(running), free)):
+            if idle - self.warm and free > 0 and self._load(free):
                 self.warm |= idle
 
     def _load(self, tasks: int) -> bool:
