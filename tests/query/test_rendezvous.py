@@ -131,6 +131,14 @@ class Forming(RuleBasedStateMachine):
             assert len(set(partitions)) == len(partitions)
 
     @invariant()
+    def no_copy_outlives_its_original(self) -> None:
+        """Once the workers are decided, whoever waits is a copy of one that works."""
+        if self.rendezvous.roster is not None:
+            working = {each.partition for each in self.tasks.values() if each.roster is not None}
+            waiting = (each for each in self.tasks.values() if each.roster is None and not each.dismissed)
+            assert all(each.partition in working for each in waiting)
+
+    @invariant()
     def nobody_waits_who_could_work(self) -> None:
         """When all who were seated listen and time has passed, enough tasks are a roster."""
         alive = {each.partition for each in self.tasks.values() if not each.dismissed}
@@ -195,9 +203,25 @@ class ForgetsWaiting(Rendezvous):
         return super().disconnected(connection, now_seconds)
 
 
+class KeepsCopies(Rendezvous):
+    """Leaves a second attempt waiting when its worker is lost, as long as the others work."""
+
+    def disconnected(self, connection: int, now_seconds: float) -> list[Sent]:
+        sent = super().disconnected(connection, now_seconds)
+        return [] if self.roster is not None else sent
+
+
 @pytest.mark.parametrize(
     "broken",
-    [KeepsRoundOfTheLost, TakesCopies, BelievesOldRounds, DismissesCopies, NeedsAll, ForgetsWaiting],
+    [
+        KeepsRoundOfTheLost,
+        TakesCopies,
+        BelievesOldRounds,
+        DismissesCopies,
+        NeedsAll,
+        ForgetsWaiting,
+        KeepsCopies,
+    ],
 )
 def test_a_broken_rendezvous_is_found(broken: type[Rendezvous]) -> None:
     class Broken(Forming):

@@ -10,7 +10,7 @@ and clocks: it is given what happened, and returns what to answer.
     Listening(round, address)  ->
                                <-  Roster(round, addresses)            once all placed tasks listen
                                <-  Dismissed(reason)                   to a task that is not needed
-    (no answer)                                                        to a second attempt, which waits
+    (no answer)                                                        to a second attempt, until the first leaves
 
 Invariants:
 - A generation has at most one roster. All tasks of it get the same one, each knows its own number in it, and
@@ -31,6 +31,8 @@ from pointstamp.mesh.admission import Address
 
 SETTLE_SECONDS: Final = 10.0
 """How long no task may register or leave before fewer workers than wished for are enough."""
+
+_COMPLETE: Final = "the workers of this generation were complete."
 
 
 class Register(msgspec.Struct, frozen=True, tag=True):
@@ -152,7 +154,7 @@ class Rendezvous:
             return []
         if self.roster is not None:
             self.late += 1
-            return [Sent(connection, Dismissed("the workers of this generation were complete."))]
+            return [Sent(connection, Dismissed(_COMPLETE))]
         self._candidates[connection] = _Candidate(connection, hello)
         self._changed_seconds = now_seconds
         return self._seat(now_seconds)
@@ -172,24 +174,27 @@ class Rendezvous:
         for each in unneeded:
             del self._candidates[each.connection]
         self.late += len(unneeded)
-        complete = Dismissed("the workers of this generation were complete.")
         return [
             *(Sent(each.connection, self.roster) for each in seated),
-            *(Sent(each.connection, complete) for each in unneeded),
+            *(Sent(each.connection, Dismissed(_COMPLETE)) for each in unneeded),
         ]
 
     def disconnected(self, connection: int, now_seconds: float) -> list[Sent]:
         """Take note that a task is gone; before the roster is decided, the others are seated again."""
         self._copies.pop(connection, None)
         gone = self._candidates.pop(connection, None)
-        if gone is None or self.roster is not None:
+        if gone is None:
             return []
-        self._changed_seconds = now_seconds
-        was_seated = gone.number is not None
-        answers: list[Sent] = []
         waiting = [
             (each, copy) for each, copy in self._copies.items() if copy.partition == gone.hello.partition
         ]
+        if self.roster is not None:
+            self.late += len(waiting)
+            for each, _ in waiting:
+                del self._copies[each]
+            return [Sent(each, Dismissed(_COMPLETE)) for each, _ in waiting]
+        self._changed_seconds = now_seconds
+        was_seated = gone.number is not None
         if waiting:
             successor, hello = waiting[0]
             del self._copies[successor]
@@ -198,7 +203,7 @@ class Rendezvous:
             self._is_seated = False
             for each in self._candidates.values():
                 each.number = each.address = None
-        return [*answers, *self._seat(now_seconds)]
+        return self._seat(now_seconds)
 
     def expect(self, started: int, now_seconds: float) -> None:
         """Wait longer if Spark runs more tasks than have registered: their Python is about to start."""

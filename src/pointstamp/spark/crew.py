@@ -37,9 +37,11 @@ from pointstamp.spark.worker_formation import (
 
 # How long the orders to leave may take to get out, the workers that were not lost to follow them, and all
 # tasks to end: then Spark keeps their processes, with all that they have loaded, for the next generation.
+# What Spark starts for a lost task may have to load everything first.
 _LEAVE_MS: Final = 50
 _LEAVE_SECONDS: Final = 0.3
-_TASKS_SECONDS: Final = 1.0
+_WORKERS_SECONDS: Final = 1.0
+_COPIES_SECONDS: Final = 3.0
 _LOOK_SECONDS: Final = 0.03
 # How long to wait for what Spark says about the end of a task: it is only for the words.
 _WORDS_SECONDS: Final = 0.3
@@ -220,10 +222,12 @@ class SparkCrew(MeshCrew):
         Spark starts those at once, in the slots that the next generation needs. They register and are
         dismissed. A task that is cancelled would take its Python process along.
         """
-        deadline = monotonic() + _TASKS_SECONDS
-        while not self._job.has_ended and monotonic() < deadline:
+        begun = monotonic()
+        while not self._job.has_ended:
             self._rendezvous.poll(_LOOK_SECONDS)
-            if not self._job.active_tasks():
+            active, connected = self._job.active_tasks() or 0, self._rendezvous.connected
+            patience = _COPIES_SECONDS if active > connected else _WORKERS_SECONDS
+            if not active or monotonic() - begun > patience:
                 break
 
     def _lost(self, error: TransportError) -> PointstampError:

@@ -97,6 +97,11 @@ class RendezvousServer:
         return 0 if self._machine is None else self._machine.late
 
     @property
+    def connected(self) -> int:
+        """How many workers are still connected."""
+        return 0 if self._machine is None else self._machine.registered
+
+    @property
     def wish(self) -> int:
         """How many workers were wished for."""
         return 0 if self._machine is None else self._machine.wish
@@ -104,7 +109,7 @@ class RendezvousServer:
     def wait_until_left(self, seconds_max: float) -> None:
         """Wait until all workers that are still connected have closed their lines, which they do last."""
         deadline = monotonic() + seconds_max
-        while self._machine is not None and self._machine.registered and (left := deadline - monotonic()) > 0:
+        while self.connected and (left := deadline - monotonic()) > 0:
             self.poll(left)
 
     def fileno(self) -> int:

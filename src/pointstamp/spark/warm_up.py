@@ -3,8 +3,9 @@
 The first Python task of an executor is slow: the executor loads Java classes, starts Spark's daemon of Python
 workers, and a Python worker loads pyspark, pyarrow, numpy and pointstamp. After a lost executor the query
 restarts on the others, and one that has not run any task yet would make it wait for all that. So while a
-query runs, each executor that is idle and new runs one short task that loads the same. It takes a slot for
-that long only, and never while workers start.
+query runs and an executor is idle and new, each free slot runs one short task that loads the same. It takes
+the slot for that long only, and never while workers start. Spark ends idle Python processes after a minute;
+the daemon and the classes stay.
 """
 
 import logging
