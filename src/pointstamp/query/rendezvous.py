@@ -10,7 +10,7 @@ and clocks: it is given what happened, and returns what to answer.
     Listening(round, address)  ->
                                <-  Roster(round, addresses)            once all placed tasks listen
                                <-  Dismissed(reason)                   to a task that is not needed
-    (no answer)                                                        to a second attempt, until the first leaves
+    (no answer)                                                        to a copy, until its original leaves
 
 Invariants:
 - A generation has at most one roster. All tasks of it get the same one, each knows its own number in it, and
