@@ -72,6 +72,18 @@ def test_each_executor_that_is_idle_and_new_runs_one_task_once(monkeypatch: pyte
         assert cluster.after_a_look() == [2, 3, 2]
 
 
+def test_an_executor_loads_for_all_workers_that_it_may_get(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+    cluster.tasks, cluster.slots = {"0": 2, "1": 0}, 8
+    with watched(cluster, monkeypatch):
+        assert cluster.after_a_look() == [4]
+        cluster.tasks = {"0": 2, "1": 1, "2": 0, "3": 0}
+        cluster.slots = 16
+        assert cluster.after_a_look() == [4, 4]
+        cluster.tasks = {"0": 3, "1": 2, "2": 0, "4": 0}
+        assert cluster.after_a_look() == [4, 4, 8]
+
+
 def test_no_task_has_to_wait_for_a_slot(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster()
     cluster.tasks, cluster.slots = {"0": 2, "1": 2, "2": 2, "3": 0}, 7

@@ -3,14 +3,15 @@
 The first Python task of an executor is slow: the executor loads Java classes, starts Spark's daemon of Python
 workers, and a Python worker loads pyspark, pyarrow, numpy and pointstamp. After a lost executor the query
 restarts on the others, and one that has not run any task yet would make it wait for all that. So while a
-query runs and an executor is idle and new, each free slot runs one short task that loads the same. It takes
-the slot for that long only, and never while workers start. Spark ends idle Python processes after a minute;
-the daemon and the classes stay.
+query runs and an executor is idle and new, short tasks load the same, as many on each executor as it would
+have workers. They take free slots for that long only, and never while workers start. Spark ends idle Python
+processes after a minute; the daemon and the classes stay.
 """
 
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from math import ceil
 from typing import Any, Final
 
 import pyarrow as pa
@@ -67,7 +68,7 @@ class WarmUp:
             idle = {each for each, tasks in running.items() if not tasks}
             # Spark deals tasks out in turn. Those that wait for a slot would make it start executors.
             free = (slots_now(self._spark) or 0) - sum(running.values())
-            if idle - self.warm and free > 0 and self._load(free):
+            if idle - self.warm and free > 0 and self._load(min(free, _tasks_for(running))):
                 self.warm |= idle
 
     def _load(self, tasks: int) -> bool:
@@ -86,6 +87,12 @@ class WarmUp:
         if errand.error is not None:
             _log.debug("executors could not be loaded: %s", errand.error)
         return True
+
+
+def _tasks_for(running: dict[str, int]) -> int:
+    """How many tasks load what the workers need when an executor is lost and the others take their share."""
+    executors = len(running)
+    return executors * max(1, ceil(sum(running.values()) / max(1, executors - 1)))
 
 
 def load(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
