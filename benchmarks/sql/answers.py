@@ -48,17 +48,17 @@ def check_same(ours: Rows, theirs: Rows, who: str, *, only_doubles: bool = False
             raise AssertionError(f"{who}: {one} and {other}")
 
 
-def _key(row: tuple[Any, ...]) -> list[tuple[int, Any]]:
+def _key(row: tuple[Any, ...]) -> list[tuple[int, int, Any]]:
     """Exact values decide first; numbers come as they are printed with few digits, and NaN after them."""
     numbers = (int, float, Decimal)
-    exact: list[tuple[int, Any]] = [
-        (place, str(each)) for place, each in enumerate(row) if not isinstance(each, numbers)
+    exact: list[tuple[int, int, Any]] = [
+        (0, place, str(each)) for place, each in enumerate(row) if not isinstance(each, numbers)
     ]
     return exact + [_number_key(each) for each in row if isinstance(each, numbers)]
 
 
-def _number_key(value: float | Decimal) -> tuple[int, float]:
-    return (2, 0.0) if isnan(value) else (0, float(f"{value:.6g}"))
+def _number_key(value: float | Decimal) -> tuple[int, int, float]:
+    return (1, 1, 0.0) if isnan(value) else (1, 0, float(f"{value:.6g}"))
 
 
 def _is_same(one: object, other: object) -> bool:
