@@ -266,12 +266,12 @@ def _as_they_are(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 @pytest.mark.parametrize(("place", "name"), [(hash_join, "without_passing_rows"), (hash_join, "added_up")])
 def test_pairs_that_pass_are_found(place: ModuleType, name: str) -> None:
     broken = list if name == "without_passing_rows" else _as_they_are
-    with patch.object(place, name, broken), pytest.raises(AssertionError):
+    with patch.object(place, name, broken), pytest.raises(AssertionError, match="None == "):
         test_a_pair_raises_only_if_the_table_contains_it(MAKES["filter"], 1)
 
 
 def test_a_condition_that_is_evaluated_before_its_round_is_found() -> None:
-    with patch.object(hash_join, "added_up", _as_they_are), pytest.raises(AssertionError):
+    with patch.object(hash_join, "added_up", _as_they_are), pytest.raises(AssertionError, match="None == "):
         test_a_pair_of_a_later_round_raises_only_if_that_round_has_it(NEW_AND_CUT, 1)
 
 
@@ -281,5 +281,5 @@ def test_rows_that_are_sent_and_subtracted_are_found() -> None:
     ) -> PhysicalStream:
         return operations.subtract(side, joins._standing(side, found, row, name), others)
 
-    with patch.object(joins, "_not_standing", not_standing), pytest.raises(AssertionError):
+    with patch.object(joins, "_not_standing", not_standing), pytest.raises(AssertionError, match="None == "):
         check_column("anti", [[(1, 0, 1)]], [[(1, 1, 1)]], 1)
