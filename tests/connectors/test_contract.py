@@ -128,6 +128,21 @@ class TakesAnyNumber(SqliteSink):
         super().publish(number, epochs_through, staged)
 
 
+class HasNoMark(SqliteSink):
+    """Nothing is stored before the first commit."""
+
+    def begin(self) -> None:
+        pass
+
+
+class TakesAMarkForACommit(SqliteSink):
+    """The mark of a late driver is the last commit."""
+
+    def published_through(self) -> int | None:
+        sql = "SELECT through FROM commits ORDER BY number > -1, rowid DESC"
+        return self._at_once(lambda db: (db.execute(sql).fetchone() or [None])[0])
+
+
 class TakesSilenceForNothing(SqliteSink):
     """A database that does not answer is taken for one without commits."""
 
@@ -185,6 +200,8 @@ class ForgetsWhenAsked(SqliteSink):
         (KeepsTheDead, "whether dead pieces are stored"),
         (TakesAnyNumber, "nothing was refused"),
         (ForgetsWhenAsked, "after check_outputs"),
+        (HasNoMark, r"published_through\(\) after begin\(\) once"),
+        (TakesAMarkForACommit, r"published_through\(\) after a late begin\(\)"),
         (TakesSilenceForNothing, "where nothing answers from step"),
         (OverlooksTheFirstCommit, "after commit 0"),
         (PublishesWhatWasPrepared, "after another commit was prepared"),

@@ -15,16 +15,16 @@ import pytest
 from pointstamp.connectors.published.sink import ParquetSink
 from pointstamp.connectors.sink import (
     Epochs,
+    PublisherBase,
     Sink,
     Staged,
-    begin_output,
     complete_publisher,
     complete_sink,
     complete_writer,
     kind_of_sink,
     prepared,
 )
-from pointstamp.errors import RecoveryError, StorageError
+from pointstamp.errors import FlowError, RecoveryError, StorageError
 from pointstamp.storage.memory import MemoryStorage
 from pointstamp.storage.port import Storage
 
@@ -48,6 +48,9 @@ class Plain:
 
     def stage(self, output: str, epochs: Epochs) -> list[Staged]:
         return [PIECE]
+
+    def begin(self) -> None:
+        self.published.append(0)
 
     def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
         self.published.append(number)
@@ -74,9 +77,6 @@ class WithOptions(Plain):
         self.published.append(-number)
         yield
 
-    def begin(self) -> None:
-        self.published.append(0)
-
     def compactor(self) -> None:
         self.published.append(1)
 
@@ -102,7 +102,6 @@ def test_a_writer_and_a_publisher_without_options_have_their_defaults() -> None:
     assert complete_writer(plain).stage_early("out", {}) == [PIECE]
     publisher = complete_publisher(plain)
     assert publisher.check_outputs(["out"]) is False
-    assert begin_output(plain) is False
     with prepared(plain, 3, 3, []):
         publisher.publish(3, 3, [])
     assert (plain.published, publisher.published_through()) == ([3], 4)
@@ -116,7 +115,7 @@ def test_options_of_an_object_are_kept() -> None:
     assert complete_publisher(given).check_outputs(["out"]) is None
     with pytest.raises(RecoveryError, match="an output is gone"):
         complete_publisher(given).check_outputs(["gone"])
-    assert begin_output(given) is True
+    complete_publisher(given).begin()
     with prepared(given, 3, 3, []):
         complete_publisher(given).publish(3, 3, [])
     complete_sink(given).compactor()
@@ -124,6 +123,17 @@ def test_options_of_an_object_are_kept() -> None:
     assert kind_of_sink(complete_sink(given).staging_in(MemoryStorage())) == "Plain"
     with pytest.raises(StorageError, match="no place"):
         complete_sink(given).check_place()
+
+
+def test_a_publisher_without_a_mark_before_its_first_commit_is_rejected() -> None:
+    class Unmarked:
+        publish, published_through, discard = Plain.publish, Plain.published_through, Plain.discard
+
+    said = r"Unmarked is not a publisher. It needs the methods begin, publish, published_through and disc"
+    with pytest.raises(FlowError, match=said):
+        complete_publisher(Unmarked())  # type: ignore[arg-type]  # which lacks begin
+    with pytest.raises(TypeError, match=r"abstract method '?begin"):
+        type("Inherits", (PublisherBase,), {})()
 
 
 def test_sinks_of_ours_are_complete() -> None:

@@ -24,6 +24,9 @@ Judge = Callable[[bool], None]
 """Objects to what is wrong; told whether something is, because to find it may take more worlds."""
 RIGHT = LEAVES[1]
 
+MOVES = binary(binary(RIGHT, LEAVES[2], "semi"), binary(RIGHT, LEAVES[2], "anti"), "union")
+"""All rows of the right table; one that loses its partner leaves one part and appears in the other."""
+
 # Rows of the right table: a key twice, a null key, and later one of each is gone.
 CHANGES: list[list[Row]] = [
     [(1, 5, 1), (1, 5, 1), (2, 0, 1), (None, 3, 1)],
@@ -63,9 +66,9 @@ JUDGES: dict[str, Judge] = {
     "bounds of times are not closed": of_times("count", 6),
     "epochs are taken out of order": of_worlds("reach", crashes=False),
     "the start goes round": of_loop("walks", 0),
-    "a weight of 0 is sent on": of_query(binary(RIGHT, RIGHT, "anti")),
+    "a weight of 0 is sent on": lambda _: judge(MOVES, KEYS, [[(1, 5, 1), (2, 0, 1)], [], []], 2),
     "null keys match": of_query(binary(RIGHT, RIGHT, "join")),
-    "a row of nulls is not taken back": of_query(binary(RIGHT, LEAVES[2], "left")),
+    "a row of nulls is not taken back": of_query(binary(RIGHT, LEAVES[2], "left where")),
     "copies are changes of what is distinct": of_query(unary(RIGHT, "distinct")),
     "copies are changes of what is distinct, in a loop": of_times("distinct", 0),
     "the first rows are taken for all": lambda _: judge_ends("top", 0),

@@ -254,6 +254,7 @@ class _Unasked:
         inner = self.inner
 
         class Plain:
+            begin = staticmethod(inner.begin)
             publish = staticmethod(inner.publish)
             published_through = staticmethod(inner.published_through)
             discard = staticmethod(inner.discard)

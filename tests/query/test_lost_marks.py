@@ -6,6 +6,7 @@ Families:
 - ledger: what is known to be published survives a summary, and is implied by the next commit;
 - the moment between a commit and its publication, in which an output that is begun and no more is right;
 - the moment between the first publication and its entry in the journal, with the marks lost as well;
+- publishers without a mark before the first commit, which are rejected;
 - a broken driver that asks the sink alone, which publishes rows twice.
 """
 
@@ -22,7 +23,7 @@ import pytest
 import pointstamp as ps
 from connectors.sqlite_sink import SqliteSink
 from pointstamp.connectors.sink import Publisher, StagedLost
-from pointstamp.errors import RecoveryError
+from pointstamp.errors import FlowError, RecoveryError
 from pointstamp.journal.history import Entry, FlowShape
 from pointstamp.journal.journal import Journal
 from pointstamp.journal.ledger import Ledger
@@ -166,6 +167,40 @@ def test_an_output_that_was_begun_and_lost_without_a_commit_is_begun_again(
 
 def _die(*_: object, **__: object) -> None:
     raise ps.errors.PointstampError("died here")
+
+
+class _HasNoMark(SqliteSink):
+    def begin(self) -> None:
+        pass
+
+
+def test_a_sink_whose_mark_is_not_stored_is_an_error_before_anything_is_committed(tmp_path: Path) -> None:
+    said = r"output .n. \(_HasNoMark\): published_through\(\) of the publisher is None after begin\(\), so"
+    with pytest.raises(RecoveryError, match=said):
+        _run(tmp_path, _HasNoMark(str(tmp_path / "db")), 1)
+    with closing(sqlite3.connect(tmp_path / "db")) as db:
+        assert db.execute("SELECT count(*) FROM commits").fetchone()[0] == 0
+
+
+class _Unmarked:
+    """A sink, its writer and its publisher in one, whose publisher has no method begin."""
+
+    def for_query(self, *_: object) -> "_Unmarked":
+        return self
+
+    def publisher(self) -> "_Unmarked":
+        return self
+
+    def writer(self, *_: object) -> "_Unmarked":
+        return self
+
+    stage = publish = discard = published_through = _die
+
+
+def test_a_sink_without_marks_is_rejected_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(FlowError, match=r"_Unmarked is not a publisher. It needs the methods begin,"):
+        _run(tmp_path, _Unmarked(), 1)
+    assert [each.name for each in (tmp_path / "checkpoint").rglob("*")] == ["query"]  # and no journal
 
 
 def test_a_broken_driver_that_asks_the_sink_alone_publishes_rows_twice(

@@ -58,6 +58,9 @@ class StoppingPublisher:
     inner: Publisher
     moment: str
 
+    def begin(self) -> None:
+        self.inner.begin()
+
     def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
         if number == 1 and self.moment == "before it publishes":
             stop_itself()

@@ -518,6 +518,23 @@ def run(
     workers: int = 1,
 ) -> dict[str, list[Rows]]:
     """Return the rows of each output after each epoch."""
+    flow, _ = flow_of(outputs)
+    results = flow.run(inputs_of(epochs), workers=workers)
+    made: dict[str, list[Rows]] = {}
+    for name, operator in outputs.items():
+        total: Rows = Counter()
+        made[name] = []
+        for number in range(len(epochs)):
+            table = results[name].get(number)
+            for row in [] if table is None else table.to_pylist():
+                key = tuple(row[column] for column in operator.schema.names)
+                total[key] += row["diff"]
+            made[name].append(Counter({key: count for key, count in total.items() if count}))
+    return made
+
+
+def flow_of(outputs: Mapping[str, LogicalOperator]) -> tuple[ps.Dataflow, Lowering]:
+    """Return a flow with these outputs, and what its operators were lowered to."""
     flow = ps.Dataflow("plan")
     streams = {name: flow.stream_input(name, schema) for name, schema in SCHEMAS.items() if name != "k"}
     keyed = flow.table("k", K, key="k", deleted="gone")
@@ -534,22 +551,15 @@ def run(
     lowering = Lowering(list(outputs.values()), read)
     for name, operator in outputs.items():
         flow.output(name, lowering.table(operator))
-    inputs = {
+    return flow, lowering
+
+
+def inputs_of(epochs: Sequence[Mapping[str, Sequence[Row]]]) -> dict[str, list[pa.Table]]:
+    """Return the inputs of a flow with these rows."""
+    return {
         name: [
             pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in epoch[name]], schema)
             for epoch in epochs
         ]
         for name, schema in SCHEMAS.items()
     }
-    results = flow.run(inputs, workers=workers)
-    made: dict[str, list[Rows]] = {}
-    for name, operator in outputs.items():
-        total: Rows = Counter()
-        made[name] = []
-        for number in range(len(epochs)):
-            table = results[name].get(number)
-            for row in [] if table is None else table.to_pylist():
-                key = tuple(row[column] for column in operator.schema.names)
-                total[key] += row["diff"]
-            made[name].append(Counter({key: count for key, count in total.items() if count}))
-    return made

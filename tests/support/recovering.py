@@ -218,8 +218,12 @@ class MemorySink:
                     self.shelf.published.setdefault((output, epoch), []).append(row)
             commits.append(commit)
 
+    def begin(self) -> None:
+        self.shelf.is_begun = True
+
     def published_through(self) -> int | None:
-        return self.shelf.commits[-1][0] if self.shelf.commits else None
+        nothing = -1 if self.shelf.is_begun else None
+        return self.shelf.commits[-1][0] if self.shelf.commits else nothing
 
     def discard(self, generation: int, keep: Collection[Staged]) -> None:
         kept = {piece.path for piece in keep} | {path for _, paths in self.shelf.commits for path in paths}
@@ -242,11 +246,12 @@ class Shelf:
     staged: dict[str, tuple[int, str, list[tuple[int, tuple[Any, ...]]]]] = field(default_factory=dict)
     published: dict[tuple[str, int], list[tuple[Any, ...]]] = field(default_factory=dict)
     commits: list[tuple[int, list[str]]] = field(default_factory=list)
+    is_begun: bool = False
 
     def copy(self) -> "Shelf":
         """The same, from which each continues alone."""
         published = {place: list(rows) for place, rows in self.published.items()}
-        return Shelf(threading.Lock(), dict(self.staged), published, list(self.commits))
+        return Shelf(threading.Lock(), dict(self.staged), published, list(self.commits), self.is_begun)
 
 
 class Died(Exception):  # noqa: N818 - what happens, not what went wrong

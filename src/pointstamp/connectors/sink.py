@@ -22,6 +22,7 @@ A sink is for rows that must be seen exactly once. ``examples/12_sqlite_sink.py`
 differ (``complete_sink`` adds the others where a query takes the sink).
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, TypeAlias
@@ -29,7 +30,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 import pyarrow as pa
 
-from pointstamp.errors import StorageError
+from pointstamp.errors import FlowError, StorageError
 from pointstamp.optional import conforms
 from pointstamp.storage.port import Storage
 
@@ -76,6 +77,16 @@ class Writer(Protocol):
 
 class Publisher(Protocol):
     """Makes commits visible; called only by the driver, one commit at a time."""
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Mark the output as the query's before its first commit, durably and unseen by readers.
+
+        ``published_through`` then returns -1 and not None. If a commit or the mark exists, nothing changes,
+        even while another driver publishes the first commit. With the mark, an output that has lost its first
+        commit together with all marks is an error; without it, that commit would be published again.
+        """
+        ...
 
     def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
         """Make commit ``number`` visible: exactly these pieces, once, complete.
@@ -189,19 +200,6 @@ class PublisherBase(Publisher):
         del number, epochs_through, staged
         return nullcontext()
 
-    def begin(self) -> bool | None:
-        """Mark the output as the query's before its first commit, durably and unseen by readers.
-
-        ``published_through`` then returns -1 and not None. If a commit or the mark exists, nothing changes,
-        even while another driver publishes the first commit. With the mark, an output that has lost its first
-        commit together with all marks is an error; without it, that commit would be published again.
-
-        Returns:
-            False (default) if the publisher has no marks.
-
-        """
-        return False
-
 
 class SinkBase(Sink):
     """A sink with all optional methods."""
@@ -236,7 +234,12 @@ def complete_writer(writer: Writer) -> WriterBase:
 
 
 def complete_publisher(publisher: Publisher) -> PublisherBase:
-    """Return the publisher with all optional methods; called where a driver gets it."""
+    """Return the publisher with all optional methods; FlowError if it lacks one that it needs."""
+    if not conforms(publisher, Publisher):
+        raise FlowError(
+            f"{type(publisher).__name__} is not a publisher. It needs the methods begin, publish, "
+            "published_through and discard: define those that it lacks."
+        )
     return publisher if isinstance(publisher, PublisherBase) else _CompletePublisher(publisher)
 
 
@@ -250,11 +253,6 @@ def prepared(
 ) -> AbstractContextManager[None]:
     """Return a context in which a commit is written into the journal, while its publisher begins its work."""
     return complete_publisher(publisher).prepared(number, epochs_through, staged)
-
-
-def begin_output(publisher: Publisher) -> bool:
-    """Mark an output before its first commit; return False if the publisher cannot do that."""
-    return complete_publisher(publisher).begin() is not False
 
 
 # One protocol for each optional method, with the default that a sink, a writer or a publisher without it has.
@@ -272,10 +270,6 @@ class _Prepares(Protocol):
     def prepared(
         self, number: int, epochs_through: int, staged: Sequence[Staged], /
     ) -> AbstractContextManager[None]: ...
-
-
-class _Begins(Protocol):
-    def begin(self) -> bool | None: ...
 
 
 class _Compacts(Protocol):
@@ -311,6 +305,9 @@ class _CompletePublisher(PublisherBase):
     def __init__(self, given: Publisher) -> None:
         self._given = given
 
+    def begin(self) -> None:
+        self._given.begin()
+
     def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
         self._given.publish(number, epochs_through, staged)
 
@@ -331,9 +328,6 @@ class _CompletePublisher(PublisherBase):
         if conforms(self._given, _Prepares):
             return self._given.prepared(number, epochs_through, staged)
         return super().prepared(number, epochs_through, staged)
-
-    def begin(self) -> bool | None:
-        return self._given.begin() if conforms(self._given, _Begins) else super().begin()
 
 
 class _CompleteSink(SinkBase):

@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 
 from pointstamp.arrangement.arrangement import Arrangement
 from pointstamp.arrangement.column_arrays import KeptColumn, as_batch, taken
+from pointstamp.arrangement.consolidate import DIFF
 from pointstamp.arrangement.loop_times import Rounds, by_rounds, counted_at, kept_rounds, stored_schema
-from pointstamp.arrangement.open_changes import OpenChanges
+from pointstamp.arrangement.open_changes import OpenChanges, added_up
 from pointstamp.arrangement.run import Layout, Run
 from pointstamp.errors import FlowError, SchemaError
 from pointstamp.expressions.compiler import Compiled
@@ -27,6 +28,7 @@ from pointstamp.incremental.column_names import check_new_names
 from pointstamp.incremental.shared_arrangements import Arrangements, TableByKey
 from pointstamp.operators.context import Context
 from pointstamp.state.pieces import Piece
+from pointstamp.topology.domain import Time
 
 _ELSEWHERE: Final = {
     "outer": "full",
@@ -190,6 +192,8 @@ class InnerJoin:
         self._right = [plan.right.get_field_index(name) for name in plan.right_columns]
         self._arrangements = Arrangements(self._sides, arranged)
         self._open = OpenChanges()
+        self._undecided: dict[Time, list[pa.RecordBatch]] = {}
+        """Pairs of later rounds for which the condition raises, until their time is settled."""
 
     def share_with(self, others: dict[TableByKey, Arrangement]) -> None:
         """Keep in one place what other operators of the worker keep, too."""
@@ -206,17 +210,37 @@ class InnerJoin:
     def on_notify(self, context: Context) -> None:
         """Find what the changes of the time meet, send it where it is there, and keep the changes."""
         rounds = context.time[1:]
-        found: Met = []
-        for name, change in self._open.take_runs(context.time, self._layouts).items():
+        found: Met = [(rounds, each) for each in self._undecided.pop(context.time, [])]
+        changes = self._open.take_runs(context.time, self._layouts)
+        for name, change in changes.items():
             found.extend(self._met(change, name, rounds))
             # The other side's change then meets this one, too: dA x dB is found once.
             if rounds:
                 self._sides[name].add(counted_at(change.batch, rounds))
             else:
                 self._sides[name].add_run(change)
+        is_crossing = not rounds and _have_common_keys(list(changes.values()))
         for at, batches in _together(found):
-            sent = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
-            context.send(sent, at=(context.time[0], *at))
+            self._send(context, at, without_passing_rows(batches) if is_crossing else batches)
+
+    def _send(self, context: Context, at: Rounds, batches: list[pa.RecordBatch]) -> None:
+        """Send the pairs of some rounds for which the condition holds.
+
+        The condition may raise for a pair that other pairs of the same time cancel. So it is evaluated again
+        for their sum, when all of them are found.
+        """
+        where, time = self._plan.where, (context.time[0], *at)
+        if where is not None:
+            try:
+                batches = [each.filter(where(each)) for each in batches]
+            except Exception:  # of whatever kind: it is raised again unless the pairs cancel
+                if time != context.time:
+                    self._undecided.setdefault(time, []).extend(batches)
+                    context.notify_at(time)
+                    return
+                total = added_up(batches)
+                batches = [total.filter(where(total))]
+        context.send(batches[0] if len(batches) == 1 else pa.concat_batches(batches), at=time)
 
     def _met(self, change: Run, side: str, rounds: Rounds) -> Met:
         """What the change of one side meets on the other."""
@@ -226,17 +250,11 @@ class InnerJoin:
             return []
         ours = [taken(column, which) for column in change.columns]
         pairs = self._pairs(rows, ours) if other == "left" else self._pairs(ours, rows)
-        if not rounds:
-            return [((), pairs if self._plan.where is None else pairs.filter(self._holds(pairs)))]
-        bounds = self._bounds(rows, rounds)
-        if self._plan.where is not None:
-            holds = self._holds(pairs)
-            pairs, bounds = pairs.filter(holds), bounds[np.asarray(holds, np.bool_)]
-        return [(at, pairs.take(pa.array(these))) for at, these in by_rounds(bounds)]
-
-    def _holds(self, pairs: pa.RecordBatch) -> pa.Array:
-        assert self._plan.where is not None
-        return pc.fill_null(self._plan.where(pairs), False)
+        if rounds:
+            bounds = self._bounds(rows, rounds)
+            return [(at, pairs.take(pa.array(these))) for at, these in by_rounds(bounds)]
+        # A stored row and its deletion may be in two runs that are not merged.
+        return [((), added_up([pairs]) if (np.asarray(rows[-1]) < 0).any() else pairs)]
 
     def _bounds(self, rows: Sequence[KeptColumn], rounds: Rounds) -> np.typing.NDArray[np.int64]:
         """The rounds from which on each of these stored rows and a row of the time are both there."""
@@ -249,7 +267,7 @@ class InnerJoin:
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
         """Both sides, if no other operator keeps them."""
-        assert not len(self._open), "changes wait at a snapshot"
+        assert not len(self._open) + len(self._undecided), "changes wait at a snapshot"
         return self._arrangements.save(changes_only=changes_only)
 
     def restore(self, context: Context, pieces: Mapping[str, pa.Table]) -> None:
@@ -262,6 +280,22 @@ def without_null_keys(batch: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBa
     if not any(batch.column(key).null_count for key in keys):
         return batch
     return batch.filter(reduce(pc.and_, (pc.is_valid(batch.column(key)) for key in keys)))
+
+
+def without_passing_rows(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """The changes of one time without rows that the first one inserts and the second one deletes.
+
+    A table contains such a row at no time, and an expression downstream could raise for it.
+    """
+    if len(batches) > 1:
+        inserted, deleted = (each.column(DIFF).to_numpy() for each in batches)
+        if len(inserted) and len(deleted) and inserted.max() > 0 > deleted.min():
+            return [added_up(batches)]
+    return batches
+
+
+def _have_common_keys(changes: Sequence[Run]) -> bool:
+    return len(changes) > 1 and bool(np.isin(changes[0].words[0], changes[1].words[0]).any())
 
 
 def _together(found: Met) -> list[tuple[Rounds, list[pa.RecordBatch]]]:

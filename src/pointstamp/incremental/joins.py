@@ -21,14 +21,14 @@ import pyarrow.compute as pc
 from pointstamp.arrangement.arrangement import Arrangement
 from pointstamp.arrangement.consolidate import DIFF, DIFF_FIELD, Integers, with_weights
 from pointstamp.arrangement.groups import groups_of
-from pointstamp.arrangement.open_changes import OpenChanges
+from pointstamp.arrangement.open_changes import OpenChanges, added_up
 from pointstamp.arrangement.run import Run
 from pointstamp.arrow.row_hashing import hash_columns
 from pointstamp.expressions.tree import Expression, col
 from pointstamp.flow.outlet import add_operator
 from pointstamp.flow.physical_stream import PhysicalStream
 from pointstamp.flow.plan import How
-from pointstamp.incremental.hash_join import Joining, joining, without_null_keys
+from pointstamp.incremental.hash_join import Joining, joining, without_null_keys, without_passing_rows
 from pointstamp.incremental.operations import (
     distinct,
     inner_join,
@@ -52,8 +52,10 @@ def joined(
         return _by_partner(left, right, asked.pairs, name, wanted=how == "semi")
     found = inner_join(left, right, asked, name, where)
     if how in ("semi", "anti"):
-        partners = _standing(left, found, asked.left_of_pairs(), f"{name}: left")
-        return partners if how == "semi" else subtract(left, partners, f"{name}: others")
+        row = asked.left_of_pairs()
+        if how == "semi":
+            return _standing(left, found, row, f"{name}: left")
+        return _not_standing(left, found, row, f"{name}: left", f"{name}: others")
     made = found
     if how in ("left", "full"):
         others = _others(left, right, asked.pairs, found, asked.left_of_pairs(), where, f"{name}: left")
@@ -77,7 +79,7 @@ def _others(
     """The rows of a side that have no partner."""
     if where is None:
         return _by_partner(side, other, on, name, wanted=False)
-    return subtract(side, _standing(side, found, row, name), f"{name}: others")
+    return _not_standing(side, found, row, name, f"{name}: others")
 
 
 def _by_partner(
@@ -106,6 +108,17 @@ def _standing(
     return semi_join_rows(side, known, f"{name}: partners")
 
 
+def _not_standing(
+    side: PhysicalStream, found: PhysicalStream, row: Mapping[str, Expression], name: str, others: str
+) -> PhysicalStream:
+    """The rows of a side that stand in no pair."""
+    if side.loops:
+        return subtract(side, _standing(side, found, row, name), others)
+    pairs = selected(found, f"{name}: in pairs", row, name)
+    same = {each: each for each in rows_schema(side).names}
+    return with_partner(side, pairs, same, others, wanted=False, nulls_match=True)
+
+
 def _alone(others: PhysicalStream, row: Mapping[str, Expression], name: str) -> PhysicalStream:
     """The rows of a side that have no partner, with nulls for one."""
     return selected(others, f"{name}: alone", row, name)
@@ -132,6 +145,8 @@ class PartnerPlan:
     keys: tuple[str, ...]
     other: pa.Schema
     other_keys: tuple[str, ...]
+    nulls_match: bool = False
+    """Whether a null in a key equals a null, as it does where complete rows are compared."""
 
 
 class WithPartner:
@@ -157,10 +172,10 @@ class WithPartner:
         self._arrangements.share_with(others)
 
     def on_receive(self, context: Context, input: str, batch: pa.RecordBatch) -> None:  # noqa: A002
-        """Keep the change until its epoch is settled; a row with a null in its key has no partner ever."""
+        """Keep the change until its epoch is settled; a row with a null in its key mostly has no partner."""
         if input == "partners":
             batch = batch.select([*self._plan.other_keys, DIFF])
-        known = without_null_keys(batch, self._layouts[input].keys)
+        known = batch if self._plan.nulls_match else without_null_keys(batch, self._layouts[input].keys)
         if input == "rows" and not self.wants_partner and known.num_rows < batch.num_rows:
             lacking = np.flatnonzero(~_has_keys(batch, self._plan.keys))
             context.send(batch.take(pa.array(lacking)))
@@ -171,30 +186,36 @@ class WithPartner:
     def on_notify(self, context: Context) -> None:
         """Send the rows whose keys have got their first partner or lost their last one, and what is new."""
         changes = self._open.take_runs(context.time, self._layouts)
+        sent: list[pa.RecordBatch] = []
         if "partners" in changes:
-            self._change_partners(context, changes["partners"])
+            sent += self._change_partners(changes["partners"])
         if "rows" in changes:
-            self._change_rows(context, changes["rows"])
+            sent += self._change_rows(changes["rows"])
+        for each in without_passing_rows(sent):
+            context.send(each)
 
-    def _change_partners(self, context: Context, change: Run) -> None:
+    def _change_partners(self, change: Run) -> list[pa.RecordBatch]:
         before = self._partners.weights_of(change)
         has = (before + change.weights > 0).astype(np.int64)
         appear = has - (before > 0)
         keys = np.flatnonzero(appear)
+        sent: list[pa.RecordBatch] = []
         if len(keys):
             rows, which = self._rows.stored_of(change, keys)
             if len(which):
                 weights: Integers = rows.column(DIFF).to_numpy() * appear[keys][which]
-                context.send(with_weights(rows, weights if self.wants_partner else -weights))
+                found = with_weights(rows, weights if self.wants_partner else -weights)
+                # A stored row and its deletion may be in two runs that are not merged.
+                sent.append(added_up([found]) if (rows.column(DIFF).to_numpy() < 0).any() else found)
         self._partners.add_run(change)
+        return sent
 
-    def _change_rows(self, context: Context, change: Run) -> None:
+    def _change_rows(self, change: Run) -> list[pa.RecordBatch]:
         firsts, group = groups_of(change)
         has_partner = self._partners.weights_of(change, firsts) > 0
         wanted = np.flatnonzero(has_partner[group] == self.wants_partner)
-        if len(wanted):
-            context.send(pc.take(change.batch, pa.array(wanted), boundscheck=False))
         self._rows.add_run(change)
+        return [pc.take(change.batch, pa.array(wanted), boundscheck=False)] if len(wanted) else []
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
         """The rows, if no other operator keeps them, and the keys of the other side."""
@@ -213,12 +234,18 @@ class WithoutPartner(WithPartner):
 
 
 def with_partner(
-    side: PhysicalStream, other: PhysicalStream, on: Mapping[str, str], name: str, *, wanted: bool
+    side: PhysicalStream,
+    other: PhysicalStream,
+    on: Mapping[str, str],
+    name: str,
+    *,
+    wanted: bool,
+    nulls_match: bool = False,
 ) -> PhysicalStream:
     """The rows of a side whose key is among the keys of the other, or the others; not for loops."""
     assert not side.loops
-    plan = PartnerPlan(side.schema, tuple(on), other.schema, tuple(on.values()))
-    arranged = {"rows": arranged_by(side, plan.keys)}
+    plan = PartnerPlan(side.schema, tuple(on), other.schema, tuple(on.values()), nulls_match)
+    arranged = {"rows": arranged_by(side, plan.keys, has_nulls=nulls_match)}
     logic = spec(WithPartner if wanted else WithoutPartner, plan, arranged=arranged)
     inputs = {"rows": side.exchange(*plan.keys), "partners": other.exchange(*plan.other_keys)}
     return add_operator(name, logic, inputs, {"out": side.schema}, in_order=True)[0]

@@ -29,7 +29,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from pointstamp.arrow.epoch_column import EpochColumn
-from pointstamp.connectors.sink import Publisher, Sink, complete_publisher, kind_of_sink
+from pointstamp.connectors.sink import PublisherBase, Sink, kind_of_sink
 from pointstamp.connectors.source import described, differences, identity_of_source
 from pointstamp.errors import RecoveryError
 from pointstamp.expressions.compiler import Compiled
@@ -178,10 +178,10 @@ def in_words(operator: OperatorShape) -> str:
     return f"{readable(found.get('operator', '')).rpartition('.')[2]}({columns})"
 
 
-def check_outputs(sink: Sink, publisher: Publisher, before: FlowShape | None, now: FlowShape) -> None:
+def check_outputs(sink: Sink, publisher: PublisherBase, before: FlowShape | None, now: FlowShape) -> None:
     """Ask the publisher whether it can continue from what is published with the flow's present outputs."""
     had = [] if before is None else _places(before, NodeKind.OUTPUT)
-    if complete_publisher(publisher).check_outputs(had) is not False:
+    if publisher.check_outputs(had) is not False:
         return
     gone = [name for name in had if name not in _places(now, NodeKind.OUTPUT)]
     if gone:

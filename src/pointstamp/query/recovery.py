@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pointstamp.connectors.sink import Publisher, Sink, StagedLost, begin_output, complete_sink
+from pointstamp.connectors.sink import Publisher, Sink, StagedLost, complete_publisher, complete_sink
 from pointstamp.connectors.source import Position, Source, Unit, complete_source
 from pointstamp.errors import DamagedSnapshot, NotStored, RecoveryError, StorageError
 from pointstamp.flow.plan import NodeKind
@@ -100,7 +100,7 @@ def begin_generation(
     before = checked_shape(spec, journal)
     shape = resumed_shape(before, spec.shape)
     sink = _staging(spec).for_query(spec.query_id, published_schemas(shape))
-    publisher = sink.publisher()
+    publisher = complete_publisher(sink.publisher())
     check_outputs(sink, publisher, before, shape)
     generation = journal.start_generation(owner, at_seconds)
     checked_shape(spec, journal)  # another driver may have written meanwhile
@@ -204,8 +204,14 @@ def publish_again(spec: QuerySpec, ledger: Ledger, publisher: Publisher) -> None
                 _check_published_meanwhile(spec, publisher, commit.epoch, error)
     if own:
         ledger.note_published(committed)
-    elif begin_output(publisher):
-        ledger.note_begun()
+        return
+    publisher.begin()
+    if publisher.published_through() is None:
+        raise RecoveryError(
+            f"{_outputs_of(spec)}: published_through() of the publisher is None after begin(), so its mark "
+            "is not stored. Let begin() store one, and published_through() return -1 until the first commit."
+        )
+    ledger.note_begun()
 
 
 def _check_published_meanwhile(

@@ -158,9 +158,9 @@ class CatalogPublisher(PublisherBase):
                 )
         return self._files.check_outputs(before)
 
-    def begin(self) -> bool | None:
+    def begin(self) -> None:
         """Mark the output before the first commit."""
-        return self._files.begin()
+        self._files.begin()
 
     def prepared(
         self, number: int, epochs_through: int, staged: Sequence[Staged]

@@ -153,12 +153,11 @@ class Handover(PublisherBase):
         self._through: int | None = None
         self._is_closed = False
 
-    def begin(self) -> bool:
+    def begin(self) -> None:
         """Take note that the first commit follows."""
         with self._changed:
             if self._through is None:
                 self._through = -1
-        return True
 
     def publish(self, number: int, epochs_through: int, staged: Sequence[Staged]) -> None:
         """Let a commit wait to be taken, when the one before it was; a commit that comes again is not new."""

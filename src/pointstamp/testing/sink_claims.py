@@ -20,7 +20,7 @@ from typing import Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from pointstamp.connectors.sink import Sink, Staged, begin_output, complete_publisher, prepared
+from pointstamp.connectors.sink import Sink, Staged, complete_publisher, prepared
 from pointstamp.errors import StorageError
 from pointstamp.testing.fault_steps import Died, Steps, same
 
@@ -94,20 +94,18 @@ def what_is_staged_is_unseen_and_what_is_published_is_seen_in_whole_epochs(new: 
 
 
 def an_output_is_marked_before_its_first_commit_and_the_mark_changes_nothing(new: NewPlace) -> None:
-    """A publisher without marks is not tested; with them, a mark is never taken for a commit."""
+    """A mark is never taken for a commit."""
     subject = new()
     with _process(subject) as sink, _process(subject) as newer:
-        if not begin_output(sink.publisher()):
-            return
         for turn in ("once", "twice"):
-            begin_output(sink.publisher())
+            sink.publisher().begin()
             same(sink.publisher().published_through(), -1, f"published_through() after begin() {turn}")
         same(subject.seen(), _expected(), "what is seen after begin()")
         complete_publisher(sink.publisher()).check_outputs(list(SINK_SCHEMAS))
         first = _stage(newer, 0, 0, 0)
         sink.publisher().discard(1, first)
         newer.publisher().publish(0, 0, first)
-        begin_output(sink.publisher())  # as a driver does that was replaced and is late
+        sink.publisher().begin()  # as a driver does that was replaced and is late
         same(sink.publisher().published_through(), 0, "published_through() after a late begin()")
         second = _stage(newer, 1, 1, 1)
         newer.publisher().publish(1, 1, second)
@@ -317,7 +315,7 @@ def _journey(subject: SinkSubject, generation: int, steps: Steps, journal: dict[
         publisher.discard(generation, [piece for staged in journal.values() for piece in staged])
         through = publisher.published_through()
         if not journal:
-            begin_output(publisher)
+            publisher.begin()
         for number, staged in journal.items():
             if through is None or number > through:
                 publisher.publish(number, number, staged)

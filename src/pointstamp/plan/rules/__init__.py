@@ -20,8 +20,8 @@ computes of a bounded input is decided for the physical plan, in ``pointstamp.pu
 
 The law of all rules: after every epoch each root has the same rows, as often as before. A rule never
 evaluates an expression that can raise for a row for which it was not evaluated before; it may evaluate it for
-fewer, so an optimized plan can fail less often than the plan that was written. Only conditions of joins can
-fail more often: they are evaluated for some pairs that cancel within an epoch, which depend on the plan. All
+fewer, so an optimized plan can fail less often than the plan that was written. Only recursions can fail more
+often: a join in a loop sends some pairs that cancel within a round, and which ones depends on the plan. All
 columns keep their order below operators for which the order of columns decides between rows (TopK,
 WindowFunctions).
 """
