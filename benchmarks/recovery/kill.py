@@ -26,7 +26,7 @@ import pyarrow as pa
 from benchmarks.figures import report, timed
 from benchmarks.recovery.commits import check
 
-from pointstamp import Dataflow
+from pointstamp import Dataflow, QueryOptions
 from pointstamp.connectors.published.reader import read_changes
 from pointstamp.connectors.source import AllAtOnce, Part, Unit
 from pointstamp.query.policy import RestartPolicy
@@ -103,12 +103,8 @@ def measure(start: Callable[..., Query], keys: int, kills: int) -> dict[str, flo
     source = Drawn(keys, EPOCHS_MAX)
     restarts = RestartPolicy(restarts_max=1_000, pause_seconds=0.0)
     with tempfile.TemporaryDirectory(prefix="pointstamp-bench-", dir=Path.cwd()) as folder:
-        options: dict[str, Any] = {
-            "checkpoint": f"{folder}/checkpoint",
-            "output": f"{folder}/out",
-            "restarts": restarts,
-        }
-        query = start(flow, keys=source, **options)
+        places: dict[str, Any] = {"checkpoint": f"{folder}/checkpoint", "output": f"{folder}/out"}
+        query = start(flow, keys=source, options=QueryOptions(restarts=restarts), **places)
         try:
             ready, published = disturb(query, kills)
         finally:

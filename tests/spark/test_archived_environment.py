@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from spark.test_start_clusters import ROOT, daemon, environment
+from support.standalone import LOOPBACK, ROOT, environment, standalone
 
 pytestmark = pytest.mark.spark
 
@@ -98,17 +98,11 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.long
 def test_executors_run_the_compiled_files_of_an_archived_environment(tmp_path: Path, archive: Path) -> None:
-    own = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-    worker = ("--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / "work"), *own)
     around = environment(tmp_path) | {
         "PYSPARK_PYTHON": "./environment/bin/python",
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
-    with (
-        daemon(tmp_path, "master.Master", *own, until=r"spark://127\.0\.0\.1:\d+") as master,
-        daemon(tmp_path, "worker.Worker", *worker, master, until=r"Successfully registered with master"),
-        daemon(tmp_path, "worker.Worker", *worker, master, until=r"Successfully registered with master"),
-    ):
+    with standalone(tmp_path, workers=[LOOPBACK] * 2, cores=1) as master:
         done = subprocess.run(
             [sys.executable, "-c", JOB, master, str(tmp_path / "out"), str(archive)],
             env={name: value for name, value in around.items() if name != "PYTHONPATH"},

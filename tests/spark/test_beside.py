@@ -14,7 +14,7 @@ from pyspark.errors.exceptions.captured import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 
 import pointstamp as ps
-from spark.test_start_clusters import SPARK_HOME, environment
+from support.standalone import SPARK_HOME, environment
 from support.streams import put, words_flow
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]

@@ -21,8 +21,8 @@ from time import monotonic
 
 import pytest
 
-from spark.test_start_clusters import ROOT, SPARK_HOME, environment
 from support.hosts import Hosts
+from support.standalone import ROOT, SPARK_HOME, environment
 from support.streams import counts_by_epoch, published_by_epoch, put, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]

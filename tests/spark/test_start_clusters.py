@@ -8,49 +8,20 @@ Families, and what only each can find:
 """
 
 import json
-import os
-import re
-import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
 
+from support.standalone import LOOPBACK, ROOT, environment, standalone
 from support.streams import counts_by_epoch, published_by_epoch
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
-SPARK_HOME = Path(pyspark.__file__).parent
-ROOT = Path(__file__).parents[2]
 SECONDS_MAX = 900
-START_LINES_MAX = 2_000
-LOGGING = """
-rootLogger.level = info
-rootLogger.appenderRef.stdout.ref = console
-appender.console.type = Console
-appender.console.name = console
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %m%n
-"""
-
-
-def environment(folder: Path) -> dict[str, str]:
-    """Where Spark and this Python are; everything listens on loopback and writes below one folder."""
-    return {
-        **os.environ,
-        "SPARK_HOME": str(SPARK_HOME),
-        "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": str(ROOT / "tests"),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_WORKER_DIR": str(folder / "work"),
-        "SPARK_LOCAL_DIRS": str(folder / "scratch"),
-        "SPARK_NO_DAEMONIZE": "1",
-    }
+LOSSES = 3
 
 
 def tortured(folder: Path, *arguments: str, seconds: int = 20) -> dict[str, Any]:
@@ -69,32 +40,6 @@ def tortured(folder: Path, *arguments: str, seconds: int = 20) -> dict[str, Any]
     return report
 
 
-@contextmanager
-def daemon(folder: Path, name: str, *arguments: str, until: str, options: str = "") -> Iterator[str]:
-    """A Java process of Spark's that has said it is ready; it is stopped by the pid that started it."""
-    log = folder / "log4j2.properties"
-    log.write_text(LOGGING)
-    running = subprocess.Popen(
-        [str(SPARK_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments],
-        env={
-            **environment(folder),
-            "SPARK_DAEMON_JAVA_OPTS": f"-Dlog4j2.configurationFile=file:{log} {options}",
-        },
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert running.stdout is not None
-    try:
-        lines = zip(range(START_LINES_MAX), running.stdout, strict=False)
-        yield next(found[0] for _, line in lines if (found := re.search(until, line)))
-    finally:
-        running.terminate()
-        # What it still says must not fill the pipe while it ends.
-        running.communicate(timeout=180)
-
-
 def test_on_local_cluster_killed_executors_and_workers_cost_no_epoch(tmp_path: Path) -> None:
     # The first strike of this seed is at an executor.
     report = tortured(tmp_path, "--seed=3")
@@ -104,13 +49,7 @@ def test_on_local_cluster_killed_executors_and_workers_cost_no_epoch(tmp_path: P
 
 
 def test_on_a_standalone_master_killed_workers_cost_no_epoch(tmp_path: Path) -> None:
-    own = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-    worker = ("--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / "work"), *own)
-    with (
-        daemon(tmp_path, "master.Master", *own, until=r"spark://127\.0\.0\.1:\d+") as master,
-        daemon(tmp_path, "worker.Worker", *worker, master, until=r"Successfully registered with master"),
-        daemon(tmp_path, "worker.Worker", *worker, master, until=r"Successfully registered with master"),
-    ):
+    with standalone(tmp_path, workers=[LOOPBACK] * 2, cores=1) as master:
         report = tortured(tmp_path, f"--master={master}", "--workers=2", "--seed=1", "--spare-executors")
     assert (report["lost"], report["duplicated"]) == (0, 0)
     assert report["restarts"] >= 1
@@ -120,22 +59,17 @@ def test_on_a_standalone_master_killed_workers_cost_no_epoch(tmp_path: Path) -> 
 def test_executors_that_are_lost_on_a_standalone_master_under_dynamic_allocation_cost_no_epoch(
     keeper: str, tmp_path: Path
 ) -> None:
-    own = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-    worker = ("--cores", "4", "--memory", "2g", "--work-dir", str(tmp_path / "work"), *own)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    service, arguments = "", ["--dynamic-allocation"]
-    if keeper == "the external shuffle service":
-        service = f"-Dspark.shuffle.service.enabled=true -Dspark.shuffle.service.port={port}"
-        arguments.append(f"--shuffle-service={port}")
-    ready = r"Successfully registered with master"
-    with (
-        daemon(tmp_path, "master.Master", *own, until=r"spark://127\.0\.0\.1:\d+") as master,
-        daemon(tmp_path, "worker.Worker", *worker, master, until=ready, options=service),
-    ):
-        report = tortured(tmp_path, f"--master={master}", "--losses=4", *arguments, seconds=SECONDS_MAX)
+    service = ["--shuffle-service"] if keeper == "the external shuffle service" else []
+    report = tortured(
+        tmp_path,
+        "--mode=standalone",
+        "--dynamic-allocation",
+        f"--losses={LOSSES}",
+        *service,
+        seconds=SECONDS_MAX,
+    )
     assert (report["lost"], report["duplicated"]) == (0, 0)
-    assert report["done"] == {"kill executor": 4}
+    assert report["done"] == {"kill executor": LOSSES}
     assert report["executors seen"] > 2
 
 

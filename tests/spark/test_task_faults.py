@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from spark.test_start_clusters import ROOT, daemon, environment
+from support.standalone import LOOPBACK, ROOT, environment, standalone
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
@@ -25,14 +25,7 @@ JOB = Path(__file__).with_name("faults_job.py")
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the job has printed."""
     folder = tmp_path_factory.mktemp("faults")
-    own = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-    size = ("--cores", "2", "--memory", "1g", "--webui-port", "0", "--work-dir", str(folder / "work"))
-    ready = r"Successfully registered with master"
-    with (
-        daemon(folder, "master.Master", *own, until=r"spark://127\.0\.0\.1:\d+") as master,
-        daemon(folder, "worker.Worker", "--host", "127.0.0.1", *size, master, until=ready),
-        daemon(folder, "worker.Worker", "--host", "127.0.0.2", *size, master, until=ready),
-    ):
+    with standalone(folder, workers=[LOOPBACK, "127.0.0.2"], cores=2) as master:
         done = subprocess.run(
             [sys.executable, str(JOB), master, str(folder / "stories")],
             env={**environment(folder), "PYTHONPATH": f"{ROOT / 'tests'}:{':'.join(sys.path)}"},

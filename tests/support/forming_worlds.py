@@ -16,7 +16,16 @@ from typing import Any, ClassVar, Final
 
 from pointstamp.mesh.admission import Address
 from pointstamp.query.recovery import Beginning
-from pointstamp.query.rendezvous import Dismissed, Listening, Placement, Register, Rendezvous, Roster, Sent
+from pointstamp.query.rendezvous import (
+    Dismissed,
+    Listening,
+    Placement,
+    Register,
+    Rendezvous,
+    Roster,
+    Sent,
+    SlotsLeft,
+)
 from pointstamp.simulate.crash.crew import Channel, Life, MemberPlace
 from pointstamp.simulate.crash.events import Crashed
 from pointstamp.simulate.crash.world import CrashWorld
@@ -47,6 +56,8 @@ class TaskRun:
     down: Channel[Placement | Roster | Dismissed]
     starts_at: int
     is_registered: bool = False
+    is_known: bool = False
+    """Whether a driver has taken note of it."""
     is_connected: bool = True
     has_ended: bool = False
     seat: Placement | None = None
@@ -66,12 +77,15 @@ class Job:
     begun: Beginning
     partitions: int
     rendezvous: Rendezvous
+    least: int
     turn: int
     """How often a driver had taken over, or had tried to, when this job was submitted."""
     runs: list[TaskRun] = field(default_factory=list)
     done: set[int] = field(default_factory=set)
     closed_at: int | None = None
     life: Life | None = None
+    left: SlotsLeft | None = None
+    """The slots that a loss has left, where its workers form after one."""
 
 
 class FormingWorld(CrashWorld):
@@ -80,6 +94,8 @@ class FormingWorld(CrashWorld):
     rendezvous: ClassVar[type[Rendezvous]] = Rendezvous
     has_secrets: ClassVar[bool] = True
     """Whether the rendezvous of a generation takes the tasks of no other one."""
+    settle_ticks: ClassVar[int] = SETTLE_TICKS
+    fault_one_in: ClassVar[int] = FAULT_ONE_IN
 
     def __init__(self, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as the world takes it
         super().__init__(*given, **named)
@@ -105,11 +121,11 @@ class FormingWorld(CrashWorld):
         now = self.clock.now_seconds()
         least = 1 + self.further.choose(min(LEAST_MAX, self.wish))
         machine = self.rendezvous(
-            self.wish, least, VERSIONS, now_seconds=now, settle_seconds=SETTLE_TICKS / TICKS_PER_SECOND
+            self.wish, least, VERSIONS, now_seconds=now, settle_seconds=self.settle_ticks / TICKS_PER_SECOND
         )
         number = len(self.jobs)
         secret = number if self.has_secrets else 0
-        self.jobs.append(Job(number, secret, begun, self.wish, machine, self._takeovers))
+        self.jobs.append(Job(number, secret, begun, self.wish, machine, least, self._takeovers))
 
     def _begin(self, job: Job, roster: Roster) -> None:
         workers = len(roster.addresses)
@@ -136,7 +152,7 @@ class FormingWorld(CrashWorld):
 
     def _has_ended(self) -> bool:
         forming = [job for job in self.jobs if job.life is None and job.closed_at is None]
-        return not (forming and self._quiet_ticks <= SETTLE_TICKS * 4) and super()._has_ended()
+        return not (forming and self._quiet_ticks <= self.settle_ticks * 4) and super()._has_ended()
 
     def _advance(self, now: int) -> bool:
         """Let Spark and the connections do what is due; whether anything has happened."""
@@ -149,16 +165,20 @@ class FormingWorld(CrashWorld):
             if job.closed_at is None and job.life is None:
                 machine, seconds = job.rendezvous, self.clock.now_seconds()
                 if now % LOOK_TICKS == 0:
-                    active = sum(not run.has_ended for run in job.runs)
-                    machine.expect(active, seconds)
+                    self._look(job)
                 self._deliver(job, machine.tick(seconds))
                 if machine.roster is not None:
                     self._begin(job, machine.roster)
                     happened = True
-        if self.faults_left and self.further.happens(FAULT_ONE_IN):
+        if self.faults_left and self.further.happens(self.fault_one_in):
             self.faults_left -= 1
             self._fault(now)
         return happened
+
+    def _look(self, job: Job) -> None:
+        """The driver looks at what Spark runs."""
+        active = sum(not run.has_ended for run in job.runs)
+        job.rendezvous.expect(active, self.clock.now_seconds())
 
     def _schedule(self, now: int) -> bool:
         """Give free slots to partitions that wait for one; end the tasks of closed jobs."""
@@ -226,6 +246,7 @@ class FormingWorld(CrashWorld):
         for request in run.up.take() if run.is_connected else ():
             happened = True
             if isinstance(request, Register):
+                run.is_known = True
                 answers = target.rendezvous.register(run.connection, request, self.clock.now_seconds())
             else:
                 answers = target.rendezvous.bound(run.connection, request)
@@ -276,13 +297,7 @@ class FormingWorld(CrashWorld):
             self._add_executor()
             self.seen.add("an executor arrives")
         elif kind == 1 and self.executors:
-            lost = sorted(self.executors)[self.further.choose(len(self.executors))]
-            del self.executors[lost]
-            self.seen.add("an executor is lost")
-            self.note(-1, Crashed(f"executor {lost} is lost"))
-            for run in alive:
-                if run.executor == lost:
-                    self._lose(run)
+            self._lose_executor()
         elif kind == 2 and alive:
             # The connection is lost, and the task runs on: it comes back after its replacement.
             run = alive[self.further.choose(len(alive))]
@@ -299,6 +314,16 @@ class FormingWorld(CrashWorld):
                     self.note(-1, Crashed("the driver died while its workers formed"))
                     self._close(job)
                     self.recover_soon()
+
+    def _lose_executor(self) -> None:
+        lost = sorted(self.executors)[self.further.choose(len(self.executors))]
+        del self.executors[lost]
+        self.seen.add("an executor is lost")
+        self.note(-1, Crashed(f"executor {lost} is lost"))
+        for job in self.jobs:
+            for run in job.runs:
+                if job.closed_at is None and not run.has_ended and run.executor == lost:
+                    self._lose(run)
 
     def _lose(self, run: TaskRun) -> None:
         """A task is gone; if it is a worker, its generation loses a member."""

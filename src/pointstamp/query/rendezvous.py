@@ -236,6 +236,25 @@ class Rendezvous:
         return sorted(seated, key=lambda each: each.number or 0)
 
 
+class SlotsLeft:
+    """The slots that are left after a loss: once tasks have registered in all of them, they are enough.
+
+    An executor that was lost a moment ago may still be counted, and one that starts is not waited for. So the
+    fewest slots count that there were since the loss.
+    """
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+
+    def look(self, slots: int) -> None:
+        """Take note of how many slots there are now."""
+        self._slots = min(self._slots, slots)
+
+    def are_full(self, tasks: int) -> bool:
+        """Whether so many tasks fill them; no slots are never full, because others will come."""
+        return 0 < self._slots <= tasks
+
+
 def version_mismatch(needed: Mapping[str, str], found: Mapping[str, str], host: str) -> str | None:
     """Describe the first package whose version on a worker's host is not the driver's; None if all are."""
     for package, version in needed.items():

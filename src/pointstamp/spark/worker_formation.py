@@ -24,7 +24,7 @@ from pointstamp.mesh.addresses import LOOPBACK, address_of
 from pointstamp.mesh.admission import Address
 from pointstamp.mesh.mesh import Mesh
 from pointstamp.query.crew import CrewError
-from pointstamp.query.rendezvous import SETTLE_SECONDS, Rendezvous
+from pointstamp.query.rendezvous import SETTLE_SECONDS, Rendezvous, SlotsLeft
 from pointstamp.spark.crew_task import Task, Work
 from pointstamp.spark.errand import Errand
 from pointstamp.spark.failures import in_words
@@ -248,8 +248,7 @@ def _form(
 ) -> list[Address]:
     """Serve the rendezvous until the workers are decided; return their addresses."""
     begun = next_look = monotonic()
-    # An executor that was lost a moment ago may still be counted, and one that starts soon is not waited for.
-    left = (slots_now(spark) or 0) if waiting.after_loss else 0
+    left = SlotsLeft(slots_now(spark) or 0) if waiting.after_loss else None
     while machine.roster is None:
         server.poll(_LOOK_SECONDS)
         job.check()
@@ -261,9 +260,9 @@ def _form(
         if now < next_look:
             continue
         next_look = now + (_ACTIVE_SECONDS_AFTER_LOSS if left else _ACTIVE_SECONDS)
-        if left:
-            left = min(left, slots_now(spark) or 0)
-            is_full = 0 < left <= machine.registered
+        if left is not None:
+            left.look(slots_now(spark) or 0)
+            is_full = left.are_full(machine.registered)
             machine.settle_seconds = HURRY_SECONDS if is_full else waiting.settle_seconds
         active = job.active_tasks() or 0
         if not waiting.hurries:
