@@ -396,7 +396,7 @@ def run_of(batch: pa.RecordBatch, layout: Layout) -> Run:
 
 
 def run_and_rows(columns: Sequence[KeptColumn], layout: Layout) -> tuple[Run, Positions]:
-    """A run of rows in any order, added up, and for each of its rows one that equals it among these."""
+    """A consolidated run of rows in any order, and for each of its rows the position of an equal row."""
     return _made(layout, layout.words(columns), columns)
 
 
