@@ -89,7 +89,7 @@ def loop(browser: WebDriver, folder: Path) -> None:
     try:
         with query.dashboard() as dashboard:
             browser.get(dashboard.address)
-            until(browser, lambda: "under way" in "".join(texts(browser, ".region .turn")))
+            until(browser, lambda: "in flight" in "".join(texts(browser, ".region .turn")))
             until(browser, lambda: texts(browser, "#figures dd")[0] != "none")
             time.sleep(2.0)
             shoot(browser, "loop")
