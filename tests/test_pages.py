@@ -72,6 +72,7 @@ def test_every_block_of_a_page_prints_what_it_shows(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # where a block is that is a module
     pages.run(page, {})
 
 

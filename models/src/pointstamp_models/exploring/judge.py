@@ -5,8 +5,8 @@ counts. A mutant is right if it is rejected by the very property that it is ther
 property is judged, because a mutant that trips over something else first proves nothing about it. An
 equivalent mutant is right if it keeps every property and reaches exactly the states of the true model.
 
-A verdict is plain data, because it comes from another process. Errors are not caught here: the process that runs
-the task reports them.
+A verdict is plain data, because it comes from another process. Errors are not caught here: the process that
+runs the task reports them.
 """
 
 from collections.abc import Callable
