@@ -121,7 +121,7 @@ def _word(verdict: Verdict) -> str:
 
 
 def _table(findings: Findings) -> Table:
-    table = Table(title="The models before the judge")
+    table = Table(title="Models")
     for name in report.COLUMNS:
         table.add_column(name, justify="right" if name in report.NUMBER_COLUMNS else "left")
     model = ""

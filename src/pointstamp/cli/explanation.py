@@ -29,7 +29,7 @@ from pointstamp.worker.events import CapabilityChanged, MessagePulled, MessageSe
 
 
 def checkpoint_text(address: str) -> str:
-    """The journal of a checkpoint beside the failure-free run that explains what was published."""
+    """The journal of a checkpoint, compared with the failure-free run that explains the published epochs."""
     storage = storage_at(address)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that a storage is not exclusive matters to writers

@@ -23,6 +23,7 @@ links are all lost with it is told from one that has none yet.
 
 import base64
 import hashlib
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -32,7 +33,8 @@ import msgspec
 import pyarrow as pa
 
 from pointstamp.connectors.sink import Staged
-from pointstamp.errors import AlreadyStored, NotStored, StorageError
+from pointstamp.errors import AlreadyStored, FlowError, NotStored, StorageError
+from pointstamp.redaction import redact
 from pointstamp.storage.port import Storage
 from pointstamp.storage.sealed import seal_json, unseal_json
 
@@ -416,6 +418,17 @@ def moment(storage: Storage, newest: Compaction | None, tail: int = 0) -> Publis
         [*([] if newest is None else newest.files), *added],
         len(added),
     )
+
+
+def moment_now(storage: Storage, path: str | os.PathLike[str]) -> PublishedMoment:
+    """Return the published commits of a folder; FlowError, with its path, if there are none."""
+    found = moment(storage, Compactions(storage).newest())
+    if found is None:
+        raise FlowError(
+            f"'{redact(path)}' contains no {FOLDER}/*.json: nothing has been published to it. "
+            "Give the path of a published output."
+        )
+    return found
 
 
 class Compactions:

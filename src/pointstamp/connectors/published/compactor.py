@@ -24,13 +24,13 @@ from typing import Final
 
 from pointstamp.connectors.published.bases import BaseKeeper
 from pointstamp.connectors.published.chain import (
-    FOLDER,
     Chain,
     Compaction,
     Compactions,
     KeptCompaction,
     PublishedMoment,
     moment,
+    moment_now,
 )
 from pointstamp.connectors.published.merging import (
     CompactionPolicy,
@@ -43,8 +43,7 @@ from pointstamp.connectors.published.merging import (
 )
 from pointstamp.connectors.sink import Staged
 from pointstamp.connectors.staging import folder_name
-from pointstamp.errors import AlreadyStored, FlowError, NotStored
-from pointstamp.redaction import redact
+from pointstamp.errors import AlreadyStored, NotStored
 from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.port import Storage
 
@@ -313,12 +312,7 @@ def compact(
 
     """
     storage = open_storage(os.fspath(path))
-    before = moment(storage, Compactions(storage).newest())
-    if before is None:
-        raise FlowError(
-            f"'{redact(path)}' contains no {FOLDER}/*.json: nothing has been published to it. "
-            "Give the path of a published output."
-        )
+    before = moment_now(storage, path)
     compactor = ParquetCompactor(storage, policy or CompactionPolicy(), tail=0, is_full=True)
     while compactor.turn():
         pass
