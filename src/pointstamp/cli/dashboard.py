@@ -56,7 +56,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def sight_of(what: str) -> "Sight":
-    """What a path or an address names, to be shown."""
+    """The sight of a path or an address: a checkpoint or a trace."""
     if Path(what).is_file():
         return _trace_sight(Path(what))
     if "://" not in what and not Path(what).is_dir():

@@ -163,7 +163,7 @@ def _columns_of_trace(trace: CrashTrace, explained: Explained) -> list[tuple[str
 
 
 def describe_move(walker: Walker, move: Move) -> str:
-    """What an operator did at once, as text."""
+    """The text of an operator's move."""
     parts = []
     pulled = [act.time for act in move.acts if isinstance(act, MessagePulled)]
     told = [act.time for act in move.acts if isinstance(act, Notified)]

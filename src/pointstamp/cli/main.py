@@ -44,7 +44,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{self._who()}{message}; see {self.prog} --help")
 
     def unknown(self, arguments: Sequence[str]) -> UsageError:
-        """What to raise for arguments that this command does not know."""
+        """Return the error for unknown arguments of this command."""
         options = sorted(self._option_string_actions)
         known = [option for option in options if option.startswith("--")]
         return UsageError(f"{self._who()}unknown argument {arguments[0]!r}; known: {', '.join(known)}")

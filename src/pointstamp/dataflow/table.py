@@ -57,7 +57,7 @@ class Table(RecordedColumns):
     """
 
     _sessions: "_Sessions | None" = None
-    """Of a table of sessions: how to write it if they are freed when event time has passed them."""
+    """The alternative form of a table of sessions, which frees sessions that event time has passed."""
 
     def __init__(self, changes: Stream) -> None:
         """Make a table of a stream of changes, rows with their weight as the last column ``diff``."""

@@ -65,12 +65,12 @@ class Columns(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, schema: pa.Schema) -> "Columns":
-        """As they are written down."""
+        """Encode the columns for storage."""
         names = {field.name: str(field.type) for field in schema}
         return cls(names, base64.b64encode(schema.serialize().to_pybytes()).decode())
 
     def schema(self) -> pa.Schema:
-        """As Arrow has them."""
+        """Decode the columns to an Arrow schema."""
         return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.arrow)))
 
 
@@ -120,7 +120,7 @@ class Chain:
         return max(self._numbers(), default=None)
 
     def links(self, after: int = -1) -> list[ChainLink]:
-        """Everything published after a commit, the oldest first; StorageError if there is a gap.
+        """The links after a commit, the oldest first; StorageError if there is a gap.
 
         The first link may also hold commits up to that one.
         """
@@ -369,7 +369,7 @@ class Compaction(msgspec.Struct, frozen=True):
 
 
 def encode_compaction(compaction: Compaction) -> bytes:
-    """As it is stored: sealed with its name, so that it is known where it belongs."""
+    """Encode for storage, sealed with its name, which proves its place."""
     return seal_json(msgspec.json.encode(compaction), _compaction_name(compaction.number), COMPACTION_VERSION)
 
 
@@ -385,7 +385,7 @@ def decode_compaction(content: bytes, number: int, place: str) -> Compaction:
 
 
 class PublishedMoment(msgspec.Struct, frozen=True):
-    """Everything that is published up to one commit."""
+    """The published files up to one commit."""
 
     query: str
     outputs: dict[str, Columns]
@@ -394,7 +394,7 @@ class PublishedMoment(msgspec.Struct, frozen=True):
     is_complete: bool
     files: list[Staged]
     files_after: int
-    """How many of the files are of commits after the newest compaction."""
+    """The number of files of commits after the newest compaction."""
 
 
 def moment(storage: Storage, newest: Compaction | None, tail: int = 0) -> PublishedMoment | None:

@@ -41,7 +41,7 @@ class PublishedOutput:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Everything that has been published at one moment, by one query."""
+    """The published output of one query at one moment."""
 
     query: str
     epochs_through: int
