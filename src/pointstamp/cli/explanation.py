@@ -172,11 +172,11 @@ def describe_move(walker: Walker, move: Move) -> str:
     if pulled:
         parts.append(f"pulled {len(pulled)} of {_times(pulled)}")
     if told:
-        parts.append(f"was told that {_times(told)} is complete")
+        parts.append(f"was notified that {_times(told)} is complete")
     if sent:
         parts.append(f"sent {sum(rows for _, rows in sent)} rows for {_times([time for time, _ in sent])}")
     if not parts and held:
-        parts += [f"{'took' if act.diff > 0 else 'gave up'} {act.time}" for act in held]
+        parts += [f"{'acquired' if act.diff > 0 else 'dropped'} {act.time}" for act in held]
     return f"{walker.shape.operator(move.operator)} {', '.join(parts) or 'looked'}"
 
 

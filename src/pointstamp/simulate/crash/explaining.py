@@ -328,7 +328,7 @@ class _Replay:
                 if other == point or walker.less(other, point):
                     broken(
                         "NotifiedComplete",
-                        f"worker {act.worker} told that {act.time} is complete, and in the explanation "
+                        f"worker {act.worker} notified that {act.time} is complete, and in the explanation "
                         f"{walker.describe(other)} exists",
                     )
 

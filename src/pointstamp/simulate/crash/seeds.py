@@ -257,7 +257,7 @@ def judge_generations(
     except BrokenError as error:
         return Verdict(Status.INVALID, error.property, f"in generation {generation}: {error}", number)
     except Exception as error:
-        reason = f"the judge failed: {type(error).__name__}: {error}"
+        reason = f"the verifier failed: {type(error).__name__}: {error}"
         return Verdict(Status.UNKNOWN, reason=reason, event=number)
     return Verdict(Status.VALID)
 
