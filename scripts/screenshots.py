@@ -89,7 +89,7 @@ def loop(browser: WebDriver, folder: Path) -> None:
     try:
         with query.dashboard() as dashboard:
             browser.get(dashboard.address)
-            until(browser, lambda: "under way" in "".join(texts(browser, ".region .turn")))
+            until(browser, lambda: "in flight" in "".join(texts(browser, ".region .turn")))
             until(browser, lambda: texts(browser, "#figures dd")[0] != "none")
             time.sleep(2.0)
             shoot(browser, "loop")
@@ -167,7 +167,7 @@ def past(browser: WebDriver, folder: Path) -> None:
                 time.sleep(0.5)
                 if epoch == 30:
                     os.kill(query.workers()[0][1], signal.SIGKILL)
-            until(browser, lambda: "continued" in "".join(texts(browser, "#restarts li")))
+            until(browser, lambda: "resumed" in "".join(texts(browser, "#restarts li")))
             query.process_all_available()
             click(browser, ".choice button")
             resize(browser, 1280, 1340)

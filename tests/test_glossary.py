@@ -18,7 +18,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent
 SOURCE: Final = ROOT / "src" / "pointstamp"
 _PAGE: Final = ROOT / "docs" / "reference" / "glossary.md"
-BEFORE, AFTER = _PAGE.read_text().split("## Words that are used twice")
+BEFORE, AFTER = _PAGE.read_text().split("## Terms with two meanings")
 REFERENCE: Final = re.compile(r"`([\w/]+\.py)::([\w.]+)`")
 
 
@@ -26,7 +26,7 @@ def rows(text: str) -> Iterator[list[str]]:
     """The cells of every row of the tables of a text, without their headlines."""
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if line.startswith("|") and not set(line) <= set("|-") and cells[0] != "word":
+        if line.startswith("|") and not set(line) <= set("|-") and cells[0] != "term":
             yield cells
 
 

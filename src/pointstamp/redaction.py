@@ -100,12 +100,12 @@ def _is_settings(address: str) -> bool:
 
 
 def _secret_parameters(rest: str) -> list[tuple[int, int]]:
-    """Where the values of secret parameters begin and end."""
+    """The positions of the values of secret parameters."""
     return [found.span(3) for found in _PARAMETER.finditer(rest) if is_secret(found[2])]
 
 
 def _userinfo_end(rest: str) -> int:
-    """Where the userinfo of a URL ends, counted after its scheme: after the last ``@``; 0 without one.
+    """The end of a URL's userinfo, counted after its scheme: after the last ``@``; 0 without one.
 
     A password may contain characters that end the authority of a well-formed URL. The ``@`` of a path is no
     end of a userinfo if nothing before it looks like a user with a password.

@@ -213,6 +213,9 @@ def test_a_long_result_is_cut_and_says_so(folder: Path, capsys: pytest.CaptureFi
         (["flow.py", "--input", "words=bad.csv"], 2, "in column 'n': Row #2: CSV conversion error to int64"),
         (["flow.py", "--input", "words=bad.json"], 2, "Column(/n) changed from number to string"),
         (["flow.py", "--input", "words=bad.parquet"], 1, "column 'n' must be int64, got string"),
+        (["flow.py", "--input", "words=changes.csv"], 1, "column 'diff', which the schema does not declare"),
+        (["flow.py", "--input", "words=changes.json"], 1, "looks like the change of each row"),
+        (["flow.py", "--input", "words=changed"], 1, "deletions would be read as insertions"),
         (["flow.py", "--input", "words=broken.parquet"], 2, "broken.parquet cannot be read"),
         (["flow.py", "--input", "words=words.csv", "--output", "some"], 2, "folder some is not empty"),
         (["flow.py", "--input", "words=words.csv", "--output", "flow.py"], 2, "needs a folder"),
@@ -234,6 +237,11 @@ def test_a_mistake_gets_one_line_that_names_it(
     (folder / "bad.csv").write_text("word,n\na,x\n")
     (folder / "bad.json").write_text('{"word": "a", "n": "x"}\n')
     (folder / "broken.parquet").write_text("PAR1")
+    (folder / "changes.csv").write_text("word,n,diff\na,1,-1\n")
+    (folder / "changes.json").write_text('{"word": "a", "n": 1, "op": "d"}\n')
+    (folder / "changed").mkdir()
+    pq.write_table(TABLE, folder / "changed" / "a.parquet")
+    pq.write_table(TABLE.append_column("_change_type", [["insert"] * 3]), folder / "changed" / "b.parquet")
     pq.write_table(pa.table({"word": ["a"], "n": ["x"]}), folder / "bad.parquet")
     (folder / "some").mkdir()
     pq.write_table(TABLE, folder / "some" / "a.parquet")

@@ -94,7 +94,7 @@ def test_a_right_flow_ends_with_code_0_one_line_and_plain_news(write: Writer) ->
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(
-        "valid: 21 worlds on 1-3 workers emitted the same as one worker, and the judge"
+        "valid: 21 worlds on 1-3 workers emitted the same as one worker, and the verifier"
     )
     assert done.stdout.count("\n") == 1
     assert "\x1b" not in done.stderr + done.stdout

@@ -64,7 +64,7 @@ def test_a_recorded_world_is_stepped_through_with_the_model_beside_it(
         browser.get(dashboard.address)
         until(browser, lambda: texts(browser, "#event") and texts(browser, "#event")[0].startswith("0 of"))
         assert set(table(browser, "points").values()) == {("2", "2")}  # one for each worker, known to all
-        click(browser, "[aria-label='One event on']")
+        click(browser, "[aria-label='Next event']")
         assert describe_event(trace.header.shape, trace.events[1]) in texts(browser, "#event")[0]
         pulled = next(at for at, event in enumerate(trace.events) if isinstance(event, MessagePulled))
         assert go(browser, pulled) == describe_event(trace.header.shape, trace.events[pulled])

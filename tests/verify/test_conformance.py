@@ -300,7 +300,7 @@ def test_a_trace_of_workers_that_do_not_know_who_takes_times_in_order_is_refused
 def test_an_event_that_the_judge_cannot_read_makes_the_verdict_unknown() -> None:
     verdict = judged([*EVENTS, WorkerStarted(WorkerIndex(0), 7)])
     assert (verdict.status, verdict.event) == (Status.UNKNOWN, len(EVENTS))
-    assert "the judge failed: ValueError" in str(verdict)
+    assert "the verifier failed: ValueError" in str(verdict)
 
 
 def test_frontiers_before_the_first_propagation_are_not_read_as_complete() -> None:
@@ -331,7 +331,7 @@ def test_a_message_at_a_time_that_was_passed_is_late() -> None:
 def test_a_message_at_or_before_a_notified_time_is_late() -> None:
     state = state_after_start()
     state.notified[0][WALKER.shape.ports[an_input()].operator] = [(3,)]
-    with pytest.raises(BrokenError, match="after the operator was told") as broken:
+    with pytest.raises(BrokenError, match="after the operator was notified") as broken:
         FrontierRules(state).message_pulled(MessagePulled(WorkerIndex(0), an_input(), (2,)))
     assert broken.value.property == "NoLateMessages"
 
@@ -417,7 +417,7 @@ def test_an_invalid_trace_prints_its_shortest_prefix_the_property_and_the_replay
     text = Trace(TRACE.header, tuple(events)).explained(judged(events))
     first, *lines = text.splitlines()
     assert first.startswith(
-        f"invalid at event {number}: PtsEqGlob (a worker counts exactly what it has been told)"
+        f"invalid at event {number}: PtsEqGlob (the counts of a worker are the changes that it has received)"
     )
     assert lines[-1] == "replay: pointstamp simulate FLOW.py --replay 3 --workers 3"
     assert lines[-2].split() == [str(number), *describe_event(TRACE.header.shape, events[number]).split()]
@@ -450,5 +450,5 @@ def test_what_is_no_trace_is_refused_in_words(content: bytes, tmp_path: Path) ->
 def test_a_change_is_shown_with_its_sign() -> None:
     event = ProgressSent(WorkerIndex(1), 4, (Change(Location(0), (2,), -1),))
     assert describe_event(TRACE.header.shape, event) == (
-        f"worker 1 told all workers, as batch 4: -1 of (2,) at {TRACE.header.shape.ports[0].name}"
+        f"worker 1 broadcast batch 4: -1 of (2,) at {TRACE.header.shape.ports[0].name}"
     )

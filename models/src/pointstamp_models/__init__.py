@@ -1,1 +1,1 @@
-"""The models of the papers behind pointstamp, executable, and the explorer that judges them."""
+"""Executable models of the papers that pointstamp implements, and the explorer that checks them."""

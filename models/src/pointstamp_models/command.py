@@ -1,8 +1,8 @@
-"""``pointstamp check``: the judge on the command line.
+"""``pointstamp check``: the explorer of the models on the command line.
 
-``check models`` puts the catalogue before the judge; its exit code is 0 only if everything that should hold
-holds and everything that should break breaks. ``check explain`` shows on the worked example of Veresov et
-al. (2024) what it means that a failure cannot be observed.
+``check models`` explores the catalogue; its exit code is 0 only if everything that should hold holds and
+everything that should break breaks. ``check explain`` shows failure transparency on the worked example of
+Veresov et al. (2024).
 """
 
 import argparse
@@ -16,8 +16,8 @@ def add_to(add_parser: AddParser) -> None:
     """Add ``check`` and its own commands to the command line."""
     check = add_parser(
         "check",
-        help="judge the formal models that pointstamp follows",
-        description="The judge of the formal models that pointstamp follows, and of their broken variants.",
+        help="check the formal models that pointstamp implements",
+        description="Checks the formal models that pointstamp implements, and their broken variants.",
         allow_abbrev=False,
     )
     check.set_defaults(command=check, run=None)
@@ -52,7 +52,7 @@ def _add_models(add_parser: AddParser) -> None:
 def _add_explain(add_parser: AddParser) -> None:
     explain = add_parser(
         "explain",
-        help="show a run with a failure beside the failure-free run that explains it",
+        help="compare a run with a failure with the failure-free run that explains it",
         description=(
             "Shows an execution of the incremental average in which a task fails and recovers, and the "
             "failure-free execution that looks the same from outside: failure transparency."

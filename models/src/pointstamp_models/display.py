@@ -1,4 +1,4 @@
-"""What ``pointstamp check models`` shows: tasks while they run, and the table at the end.
+"""The display of ``pointstamp check models``: tasks while they run, and the table at the end.
 
 On a terminal both are drawn with rich, the running tasks on standard error so that standard output has
 nothing but the result. Elsewhere they are plain lines without control codes: one for each finished task on
@@ -121,7 +121,7 @@ def _word(verdict: Verdict) -> str:
 
 
 def _table(findings: Findings) -> Table:
-    table = Table(title="The models before the judge")
+    table = Table(title="Models")
     for name in report.COLUMNS:
         table.add_column(name, justify="right" if name in report.NUMBER_COLUMNS else "left")
     model = ""

@@ -54,9 +54,9 @@ class SummedRows:
     """Without the weights."""
     weights: Integers
     group: Positions
-    """Of which key each row is."""
+    """The position of each row's key."""
     words: tuple[Hashes, ...]
-    """What each row is sorted by in a run."""
+    """The sort key of each row in a run."""
 
     def copies(self) -> "SummedRows":
         """Each row as often as it is there, with the weight 1; none that is there less than once."""
@@ -72,7 +72,7 @@ class SummedRows:
 
 
 def summed_rows(layout: Layout, found: Sequence[tuple[Positions, Run, Positions]]) -> SummedRows:
-    """What was found, run by run: of which key each row is, and where it stands in its run."""
+    """The rows found, run by run: the key of each row, and its position in its run."""
     if not found:
         columns = [kept_column(pa.array([], kind)) for kind in layout.identity_types]
         words = (np.empty(0, np.uint64),) * layout.word_count
@@ -118,7 +118,7 @@ class Arrangement:
         self.keys = tuple(keys)
         self.layout = Layout(schema, self.keys, tuple(weights), order)
         self.looked_at = 0
-        """How many of the first rows of a key had to be looked at the last time, if they have an order."""
+        """The number of first rows of a key that were read the last time, if they have an order."""
         self._kept = Kept()
         self._reader = self._kept.reader()
 
@@ -134,7 +134,7 @@ class Arrangement:
         return self._reader > 0
 
     def __len__(self) -> int:
-        """How many rows are stored; rows whose weights would cancel out may still be among them."""
+        """The number of stored rows, which may include rows whose weights cancel out."""
         return sum(map(len, self._runs))
 
     @property
@@ -143,7 +143,7 @@ class Arrangement:
 
     @property
     def kept_rows(self) -> KeptRows:
-        """How many rows there are, what they take, and what of that lies in files."""
+        """The number of rows, their bytes, and the bytes in files."""
         return KeptRows(self._kept.rows, self._kept.size_bytes, self._kept.mapped_bytes)
 
     def keep_within(self, budget: MemoryBudget) -> None:
@@ -259,7 +259,7 @@ class Arrangement:
         )
 
     def weights_of(self, run: Run, rows: Positions | None = None) -> Integers:
-        """How often each row of a run is there, or each of some, where the key is the complete row."""
+        """The multiplicity of each row of a run, or of some rows, if the key is the complete row."""
         assert self.layout.is_by_row
         keys, hashes = (run.keys, run.words[0]) if rows is None else _keys_at(run, rows)
         there = np.zeros(len(hashes), np.int64)
@@ -293,7 +293,7 @@ class Arrangement:
         return found[0] if len(found) == 1 else pa.concat_batches(found)
 
     def all_rows(self) -> pa.Table:
-        """Everything that is stored, consolidated; of what is not shared."""
+        """All stored rows, consolidated, of an arrangement that is not shared."""
         self._kept.runs.merge_all()
         return pa.Table.from_batches([run.batch for run in self._runs], self.schema)
 
@@ -360,7 +360,7 @@ class FirstRows:
     """Of complete rows."""
     weights: Integers
     group: Positions
-    """Of which key each row is."""
+    """The position of each row's key."""
     bounds: Hashes
     """By key: all rows whose prefix is less than this are here."""
     is_all: npt.NDArray[np.bool_]
@@ -390,7 +390,7 @@ _LETTERS_MAX: Final = 60
 
 
 def largest_keys(runs: Sequence[Run], most: int) -> list[KeyRows]:
-    """Of the keys that were met, those with the most rows, the largest first; keys with one row are none."""
+    """The sampled keys with the most rows, the largest first, without keys with one row."""
     runs = [run for run in runs if len(run)]
     every = max(1, sum(map(len, runs)) // PLACES_MAX)
     met = [run.words[0][every // 2 :: every] for run in runs]
@@ -436,7 +436,7 @@ class Kept:
 
     def __init__(self) -> None:
         self.runs = Runs()
-        """What all readers have seen."""
+        """The rows that all readers have seen."""
         self.later: list[Run] = []
         """Changes that at least one reader has not read yet, in their order."""
         self._seen: list[int] = []
@@ -444,33 +444,33 @@ class Kept:
         self._merged = 0
         """To how many changes all have come."""
         self._unsaved: list[Run] | None = None
-        """What the first reader has seen since it saved; None if that is not known, or not worth knowing."""
+        """The changes that the first reader has seen after its last save; None if unknown or too many."""
         self._unsaved_rows = 0
         self._unsaved_bytes = 0
-        """What of it is in memory, where that is limited."""
+        """The bytes of these changes in memory, if memory is limited."""
         self._budget: MemoryBudget | None = None
         self._is_loaded = False
         self._expected_by = ""
-        """Who resumes from a snapshot, and expects another reader to bring what was kept."""
+        """The reader that resumes from a snapshot and expects another reader to bring the rows."""
 
     def __len__(self) -> int:
         return len(self.runs) + sum(map(len, self.later))
 
     @property
     def rows(self) -> int:
-        """How many rows there are: exactly where they are few, and else some may be counted twice."""
+        """The number of rows: exact if there are few, otherwise some may be counted twice."""
         stored = len(self)
         runs = [run for run in (*self.runs, *self.later) if len(run)]
         return len(reduce(merged, runs)) if len(runs) > 1 and stored <= COUNTED_ROWS_MAX else stored
 
     @property
     def size_bytes(self) -> int:
-        """What all of it takes, in memory or in files."""
+        """The size in bytes, in memory and in files."""
         return self.runs.size_bytes + sum(run.size_bytes for run in self.later)
 
     @property
     def mapped_bytes(self) -> int:
-        """What of it lies in files."""
+        """The bytes in files."""
         return sum(run.size_bytes for run in self.runs if run.is_mapped)
 
     def keep_within(self, budget: MemoryBudget) -> None:
@@ -485,7 +485,7 @@ class Kept:
 
     @property
     def readers(self) -> int:
-        """How many operators, or sides of them, read it."""
+        """The number of operators, or sides of operators, that read it."""
         return len(self._seen)
 
     def reader(self) -> int:
@@ -523,7 +523,7 @@ class Kept:
     # Saving.
 
     def unsaved(self) -> list[Run] | None:
-        """What the first reader has seen since it was asked the last time, if that is known."""
+        """The changes that the first reader has seen after the last call, if known."""
         unsaved, self._unsaved, self._unsaved_rows, self._unsaved_bytes = self._unsaved, [], 0, 0
         return unsaved
 

@@ -24,7 +24,7 @@ KeptColumn: TypeAlias = npt.NDArray[Any] | pa.Array
 
 @lru_cache(maxsize=256)
 def width_of(kind: pa.DataType) -> np.dtype[Any] | None:
-    """How numpy holds values of a type; None if it cannot."""
+    """The numpy type for values of a type; None if there is none."""
     if types.is_integer(kind) or types.is_floating(kind):
         sized: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
         return sized
@@ -53,7 +53,7 @@ def kept_columns(batch: pa.RecordBatch, dtypes: tuple[np.dtype[Any] | None, ...]
 
 @lru_cache(maxsize=256)
 def widths_of(schema: pa.Schema) -> tuple[np.dtype[Any] | None, ...]:
-    """How numpy holds the values of each column; None where it cannot."""
+    """The numpy type of each column; None for a column without one."""
     return tuple(map(width_of, schema.types))
 
 

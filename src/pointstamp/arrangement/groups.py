@@ -23,7 +23,7 @@ class Grouped:
 
     rows: pa.RecordBatch
     starts: npt.NDArray[np.intp]
-    """Where each group begins; every group has a row."""
+    """The position of the first row of each group; every group has a row."""
     keys: pa.RecordBatch
     """The key of each group."""
 

@@ -55,7 +55,7 @@ def rounds_of(batch: pa.RecordBatch, count: int) -> npt.NDArray[np.int64]:
 
 
 def up_to(batch: pa.RecordBatch, rounds: Rounds) -> pa.RecordBatch:
-    """Of stored rows those that are there at these rounds, without their own."""
+    """The stored rows that exist at these rounds, without their rounds."""
     if not rounds:
         return batch
     names = [name for name in batch.schema.names if name not in round_names(len(rounds))]
@@ -87,7 +87,7 @@ def kept_up_to(
 
 
 def by_rounds(rounds: Integers) -> list[tuple[Rounds, npt.NDArray[np.intp]]]:
-    """Which rows have which rounds, the least first."""
+    """The rows of each round, the least round first."""
     if rounds.shape[1] == 1:  # which is many times as fast as by rows
         numbers = rounds[:, 0]
         return [((each,), np.flatnonzero(numbers == each)) for each in np.unique(numbers).tolist()]

@@ -47,7 +47,7 @@ class Ordered:
 
 
 def ordering(who: str, schema: pa.Schema, by: str | Iterable[str]) -> tuple[Ordered, ...]:
-    """What ``by=`` says: names of columns, each with ``asc`` or ``desc`` and ``nulls first`` or ``last``.
+    """Parse ``by=``: names of columns, each with ``asc`` or ``desc`` and ``nulls first`` or ``last``.
 
     >>> ordering("top", pa.schema({"price": pa.int64()}), "price desc")
     (Ordered(column='price', descends=True, moves_nulls=False),)

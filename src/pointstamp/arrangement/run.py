@@ -55,7 +55,7 @@ class Layout:
     keys: tuple[str, ...]
     weights: tuple[str, ...] = (DIFF,)
     order: Ordered | None = None
-    """What the rows of a key are ordered by; None if they have no order but that of their hashes."""
+    """The column that orders the rows of a key; None if only their hashes order them."""
 
     @cached_property
     def identity(self) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ class Layout:
 
     @cached_property
     def dtypes(self) -> tuple[np.dtype[Any] | None, ...]:
-        """How numpy holds the values of each column; None where it cannot."""
+        """The numpy type of each column; None for a column without one."""
         return widths_of(self.schema)
 
     @cached_property
@@ -84,7 +84,7 @@ class Layout:
 
     @cached_property
     def key_positions(self) -> tuple[int, ...]:
-        """Where the columns of the key stand."""
+        """The positions of the key columns."""
         return tuple(map(self.schema.get_field_index, self.keys))
 
     @cached_property
@@ -94,7 +94,7 @@ class Layout:
 
     @cached_property
     def order_position(self) -> int:
-        """Where the column stands that decides the order."""
+        """The position of the order column."""
         assert self.order is not None
         return int(self.schema.get_field_index(self.order.column))
 
@@ -119,7 +119,7 @@ class Layout:
         return pa.schema([self.schema.field(position) for position in self.key_positions])
 
     def words(self, columns: Sequence[KeptColumn]) -> tuple[Hashes, ...]:
-        """What rows are sorted by; their columns stand as those of the schema do."""
+        """The sort key of rows, whose columns have the order of the schema."""
         rows = len(columns[-1])
         hashes = hash_kept(columns[: len(self.identity)])
         row = fold_columns(hashes, rows)
@@ -141,15 +141,15 @@ _BLOCK_ROWS: Final = 8_192
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """Where the rows of each bucket begin; the bucket of a hash is its first bits."""
+    """The first row of each bucket; the bucket of a hash is its first bits."""
 
     shift: np.uint64
-    """How many bits of a hash are left out."""
+    """The number of omitted bits of a hash."""
     begins: npt.NDArray[np.int32]
 
 
 class BucketBegins:
-    """Where buckets begin in a run that is made part by part, from the least hash to the greatest."""
+    """The first rows of buckets in a run that is built in parts, from the least hash to the greatest."""
 
     def __init__(self, rows_max: int) -> None:
         # There are two to four rows in each bucket.
@@ -157,7 +157,7 @@ class BucketBegins:
         self.shift = np.uint64(64 - bits)
         self.buckets = 1 << bits
         self.known, self.rows = 0, 0
-        """How many buckets have their beginning already, and how many rows there are."""
+        """The number of buckets with a known first row, and the number of rows."""
 
     def after(self, hashes: Hashes) -> npt.NDArray[np.int32]:
         """The beginnings that are known with these rows, none of which is before one that was there."""
@@ -218,7 +218,7 @@ _SIGNED, _UNSIGNED, _FLOATING, _TEXTUAL = range(4)  # as pointstamp.arrow.column
 
 @lru_cache(maxsize=256)
 def _form_of(kind: pa.DataType) -> int | None:
-    """How the prefix of a value is read from its bytes; None where it cannot be."""
+    """The format of a value's prefix in its bytes; None if it has none."""
     if types.is_unsigned_integer(kind):
         return _UNSIGNED
     if types.is_float32(kind) or types.is_float64(kind):
@@ -251,7 +251,7 @@ class Run:
     words: tuple[Hashes, ...]
     columns: tuple[KeptColumn, ...]
     buckets: Buckets | None = None
-    """Where hashes lie, if that is known already."""
+    """The buckets of the hashes, if already known."""
     is_mapped: bool = False
     """Whether all of it lies in a file, and only pages of it in memory, as long as there is room."""
 
@@ -260,7 +260,7 @@ class Run:
 
     @property
     def size_bytes(self) -> int:
-        """What it takes, in memory or in its file."""
+        """The size in bytes, in memory or in its file."""
         buckets: Buckets | None = self.__dict__.get("index", self.buckets)
         return self._own_bytes + (0 if buckets is None else buckets.begins.nbytes)
 
@@ -270,12 +270,12 @@ class Run:
 
     @property
     def memory_bytes(self) -> int:
-        """What it takes in memory, where the system could not take it away."""
+        """The bytes in memory that the system cannot reclaim."""
         return 0 if self.is_mapped else self.size_bytes
 
     @property
     def longest_bytes(self) -> int:
-        """What the largest of its columns takes whose values have no fixed width, if any has none."""
+        """The bytes of the largest column of variable width, if there is one."""
         if self.layout.is_fixed:
             return 0
         sizes = [int(each.nbytes) for each in self.columns if not isinstance(each, np.ndarray)]
@@ -328,7 +328,7 @@ class Run:
     def matching(
         self, hashes: Hashes, theirs: Sequence[KeptColumn], order: Positions | None = None
     ) -> tuple[Positions, Positions]:
-        """Which of some keys, whose hashes are given in order, have rows here, and where each row stands.
+        """The keys, given by sorted hashes, that have rows here, and the position of each row.
 
         ``order`` says where in ``theirs``, the columns of the keys, each hash stands, if not where it is.
         """
@@ -341,7 +341,7 @@ class Run:
         positions: Positions,
         order: Positions | None = None,
     ) -> tuple[Positions, Positions]:
-        """Of rows whose keys have equal hashes those that have equal keys."""
+        """The rows with equal keys among those with equal hashes."""
         which = found if order is None else order.take(found)
         if not len(which) or (has_exact_hashes(theirs) and has_exact_hashes(self.keys)):
             return which, positions
@@ -380,7 +380,7 @@ class Run:
         return tuple(word[position] for word in self.words)
 
     def place_of(self, words: tuple[np.uint64, ...]) -> int:
-        """Where the first row stands, or would, that is not before these words."""
+        """The position of the first row that is not before these words."""
         begin, end = 0, len(self)
         for word, wanted in zip(self.words, words, strict=True):
             inside = word[begin:end]
@@ -396,7 +396,7 @@ def run_of(batch: pa.RecordBatch, layout: Layout) -> Run:
 
 
 def run_and_rows(columns: Sequence[KeptColumn], layout: Layout) -> tuple[Run, Positions]:
-    """A run of rows in any order, added up, and for each of its rows one that equals it among these."""
+    """A consolidated run of rows in any order, and for each of its rows the position of an equal row."""
     return _made(layout, layout.words(columns), columns)
 
 

@@ -55,12 +55,12 @@ class RunInMaking(Protocol):
 
     @property
     def size_bytes(self) -> int:
-        """What its rows take so far."""
+        """The size of its rows so far."""
         ...
 
     @property
     def memory_bytes(self) -> int:
-        """What it takes in memory, with the room that it has for more."""
+        """The bytes in memory, including reserved room."""
         ...
 
     @property
@@ -96,12 +96,12 @@ class Merge:
 
     @property
     def size_bytes(self) -> int:
-        """What both runs take, and what is made so far."""
+        """The size of both runs and of the result so far."""
         return self.older.size_bytes + self.newer.size_bytes + self._target.size_bytes
 
     @property
     def memory_bytes(self) -> int:
-        """What takes memory, and is in no file: of both runs, and of the room for the merged one."""
+        """The bytes in memory and not in files, of both runs and of the room for the merged run."""
         return self.older.memory_bytes + self.newer.memory_bytes + self._target.memory_bytes
 
     def replace(self, run: Run, same: Run) -> None:
@@ -128,7 +128,7 @@ class Merge:
         return i_end - i + j_end - j
 
     def _cut(self, rows: int) -> tuple[int, int]:
-        """Where to cut both runs: at the same words, about so many rows further on."""
+        """The positions at which to cut both runs: at the same words, after about so many rows."""
         i, j = self._at
         older, newer = len(self.older) - i, len(self.newer) - j
         while rows < older + newer:
@@ -250,7 +250,7 @@ class Runs:
         self._is_settled = True
         """Whether no neighbours are due to be merged, but maybe the newest two."""
         self._paid_rows = 0
-        """How many rows of each merge are paid for, and not merged yet."""
+        """The number of rows of each merge that are paid for and not merged yet."""
         self._budget: MemoryBudget | None = None
 
     def keep_within(self, budget: MemoryBudget) -> None:
@@ -267,22 +267,22 @@ class Runs:
                 yield entry
 
     def __len__(self) -> int:
-        """How many rows they have."""
+        """The number of rows."""
         return self._rows
 
     @property
     def size_bytes(self) -> int:
-        """What they take, in memory or in files."""
+        """The size in bytes, in memory and in files."""
         return sum(entry.size_bytes for entry in self._entries)
 
     @property
     def memory_bytes(self) -> int:
-        """What they take in memory."""
+        """The bytes in memory."""
         return sum(entry.memory_bytes for entry in self._entries)
 
     @property
     def largest_bytes(self) -> int:
-        """What the largest run takes that is in memory; 0 if none is."""
+        """The size of the largest run in memory; 0 if there is none."""
         return max((run.memory_bytes for run in self), default=0)
 
     def spill_largest(self) -> None:

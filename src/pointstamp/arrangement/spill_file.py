@@ -59,12 +59,12 @@ class RunFile:
 
     @property
     def size_bytes(self) -> int:
-        """What is written so far."""
+        """The bytes written so far."""
         return self._file.written_bytes
 
     @property
     def memory_bytes(self) -> int:
-        """What waits in memory until it is complete."""
+        """The bytes that wait in memory until they are complete."""
         return sum(column.memory_bytes for column in self._columns)
 
     def add(self, part: Run) -> None:
@@ -122,7 +122,7 @@ class UnnamedFile:
         self._close = weakref.finalize(self, os.close, self._handle)
 
     def place(self, room_bytes: int) -> int:
-        """Where so many bytes may be written."""
+        """The position for so many bytes."""
         begin = self.end
         self.end += -(-room_bytes // _ALIGNMENT) * _ALIGNMENT
         return begin
@@ -163,7 +163,7 @@ class FilePlace:
         self.size += self._file.write(self.begin + self.size, values)
 
     def read(self, whole: pa.Buffer) -> pa.Buffer:
-        """What was written."""
+        """The bytes written."""
         return whole.slice(self.begin, self.size)
 
 
@@ -190,7 +190,7 @@ class ColumnWriter(Protocol):
 
     @property
     def memory_bytes(self) -> int:
-        """What waits in memory."""
+        """The bytes that wait in memory."""
         ...
 
     def add(self, values: KeptColumn) -> None:
@@ -207,7 +207,7 @@ class ColumnWriter(Protocol):
 
 
 def column_writer(file: UnnamedFile, kind: pa.DataType, parts: Sequence[KeptColumn]) -> ColumnWriter:
-    """What writes a column that may have all values of these parts."""
+    """Return the writer of a column with all values of these parts."""
     rows = sum(map(len, parts))
     dtype = width_of(kind)
     if dtype is not None:
@@ -221,7 +221,7 @@ def column_writer(file: UnnamedFile, kind: pa.DataType, parts: Sequence[KeptColu
 
 
 class _Validity:
-    """Which values are not null, a bit for each."""
+    """The validity of values, one bit each."""
 
     def __init__(self, file: UnnamedFile, rows: int) -> None:
         self._place = FilePlace(file, rows // 8 + 1)
@@ -340,7 +340,7 @@ class _Others:
 
 
 def _ends(column: pa.Array, offset: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Where each text begins, and behind it the end of the last one."""
+    """The begin of each string, followed by the end of the last one."""
     buffer = column.buffers()[1]
     if not len(column) or buffer is None:
         return np.zeros(1, offset)

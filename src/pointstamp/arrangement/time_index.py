@@ -39,17 +39,17 @@ class Calendar:
         self._only_grows = only_grows
         self._runs: list[pa.RecordBatch] = []
         self._sizes: list[int] = []
-        """How many rows each run had when it was made: a part that was cut off takes memory until then."""
+        """The number of rows of each run when it was built: a part that is cut off uses memory until then."""
         self._unsaved: list[pa.RecordBatch] | None = None
-        """What has changed since it was saved; None if that is not known, or is not worth knowing."""
+        """The changes after the last save; None if unknown or too many."""
 
     def __len__(self) -> int:
-        """How many rows are stored; of a table that changes, some may cancel out."""
+        """The number of stored rows, some of which may cancel out."""
         return sum(run.num_rows for run in self._runs)
 
     @property
     def kept_rows(self) -> KeptRows:
-        """How many rows are stored, and what they take in memory."""
+        """The number of stored rows, and their bytes in memory."""
         return KeptRows(len(self), sum(int(run.nbytes) for run in self._runs))
 
     def add(self, batch: pa.RecordBatch, until: Integers) -> None:
@@ -104,7 +104,7 @@ class Calendar:
             self._sizes.append(run.num_rows)
 
     def _cut(self, rest: pa.RecordBatch, size: int) -> pa.RecordBatch:
-        """What is left of a run; in memory of its own when most of the run is gone."""
+        """The rest of a run; a copy if most of the run is gone."""
         return rest if GROWTH * rest.num_rows > size else pc.take(rest, pa.array(np.arange(rest.num_rows)))
 
     def _together(self, batches: list[pa.RecordBatch]) -> pa.RecordBatch:

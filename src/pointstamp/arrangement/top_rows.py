@@ -37,11 +37,11 @@ class Ends:
     rows: Scattered
     """The rows without their weights; no two are equal."""
     group: Positions
-    """Which of the changed keys each row is of."""
+    """The changed key of each row."""
     prefixes: Hashes
     before: Integers
     after: Integers
-    """How often each row was there before the change, and is now."""
+    """The multiplicity of each row before and after the change."""
 
     def in_order(self, by: Sequence[Ordered]) -> tuple[Positions, npt.NDArray[np.bool_]]:
         """The order of the rows by group and these columns, and which rows differ in them from the last one.
@@ -71,7 +71,7 @@ class Ends:
 def changed_ends(
     stored: Arrangement, keys: Run, firsts: Positions, change: Run, group: Positions, wanted: int
 ) -> Iterator[Ends]:
-    """Of each key its first rows: so many, before a change and after it, or all; some keys at a time.
+    """The first rows of each key, before and after a change: so many, or all, for some keys at a time.
 
     The keys are those of some rows of a run; ``group`` says of which of them each row of the change is, which
     is not in ``stored`` yet.

@@ -165,7 +165,7 @@ def _way_out(given: pa.DataType, column: str) -> str:
 # arrive.
 
 LatePolicy: TypeAlias = Literal["error", "output", "drop"]
-"""What becomes of late rows: ``"error"`` ends the run, ``"output"`` publishes them apart."""
+"""The treatment of late rows: ``"error"`` ends the run, ``"output"`` publishes them separately."""
 
 LATE_EPOCH: Final = "late_epoch"
 """The column of late rows that holds the epoch that they name."""

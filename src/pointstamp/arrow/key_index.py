@@ -79,7 +79,7 @@ class KeyIndex:
 
 
 class _Lookup(Protocol):
-    """How coded keys are looked up."""
+    """The lookup of coded keys."""
 
     def find(self, coded: list[pa.Array]) -> Slots:
         """The slot of each row, or -1."""
@@ -147,7 +147,7 @@ class _HashLookup:
         return slots
 
     def _among(self, candidates: list[int], coded: list[pa.Array], row: int) -> int:
-        """Which of these slots has the key of a row, or -1."""
+        """The one of these slots that has the key of a row, or -1."""
         one = [column.slice(row, 1) for column in coded]
         for slot in candidates:
             if self._same(one, np.zeros(1, np.intp), np.array([slot])).all():
@@ -162,7 +162,7 @@ class _HashLookup:
 
 
 def _distinct(coded: list[pa.Array], hashes: Hashes, rows: Slots) -> tuple[Slots, Slots]:
-    """Of some rows of a batch which distinct one each is, as they come, and which rows are first."""
+    """The number of the distinct key of each row, in order of appearance, and the first row of each key."""
     codes, firsts = slot_tables.SlotTable().number(hashes[rows], False, None, UNKNOWN, 0)
     if len(firsts) < len(rows):
         own = rows[firsts[codes]]

@@ -208,7 +208,7 @@ def _fixed_bytes(array: pa.Array, base: int) -> Hashes:
 
 
 def _offsets(array: pa.Array, dtype: str) -> Counts:
-    """Where the rows of an array start, and where the last one ends."""
+    """The offsets of the rows of an array, and the end of the last one."""
     buffer = array.buffers()[1]
     if buffer is None or buffer.size == 0:  # an array without rows may leave its offsets out
         return np.zeros(len(array) + 1, np.int64)

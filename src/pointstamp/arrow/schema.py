@@ -140,7 +140,7 @@ def names_of(value: Any) -> list[str] | None:  # noqa: ANN401 - whatever a user 
 # How an input treats them travels to its source in the metadata of the schema that rows are read with.
 
 ExtraColumns: TypeAlias = Literal["warn", "ignore"]
-"""What becomes of columns that an input does not declare: a warning, or nothing."""
+"""The treatment of undeclared columns of an input: a warning, or none."""
 
 _WEIGHTS: Final = ("diff", "weight")
 _OPERATIONS: Final = (
@@ -152,7 +152,7 @@ _DELETIONS: Final = (
     *("fivetran_deleted", "ab_cdc_deleted_at"),
 )
 CHANGE_NAMES: Final = (*_WEIGHTS, *_OPERATIONS, *_DELETIONS)
-"""What a column that says the change of a row is called, in any case and after underscores."""
+"""The names of columns with the change of a row, in any case and after underscores."""
 
 _EXTRA: Final = b"pointstamp extra columns"
 _WARNED_MAX: Final = 10_000
@@ -470,7 +470,7 @@ def _fit_map(array: pa.Array, needed: pa.DataType, where: str) -> pa.Array:
 
 
 def _offsets(lists: pa.Array) -> pa.Array:
-    """Where lists start in their flattened values; a null list is a null offset."""
+    """The offsets of lists in their flattened values; a null list has a null offset."""
     ends = np.cumsum(pc.list_value_length(lists).fill_null(0).to_numpy())
     is_null = np.append(lists.is_null().to_numpy(zero_copy_only=False), False)
     return pa.array(np.append(0, ends), pa.int32(), mask=is_null)

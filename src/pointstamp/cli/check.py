@@ -1,4 +1,4 @@
-"""``pointstamp check``: the judge of the formal models, where they are installed.
+"""``pointstamp check``: checks the formal models, if they are installed.
 
 The models are a separate distribution, ``pointstamp-models``, which nothing else here needs. With it
 installed, ``pointstamp_models.command`` defines this command; without it, the command says how to get it.
@@ -23,7 +23,7 @@ def add_to(add_parser: AddParser) -> None:
     check = add_parser(
         "check",
         help="check the formal models that pointstamp implements (needs pointstamp-models)",
-        description="The judge of the formal models that pointstamp follows, a package of their own.",
+        description="Checks the formal models that pointstamp implements; they are a separate package.",
         allow_abbrev=False,
     )
     check.add_argument("what", nargs="*", help=argparse.SUPPRESS)

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 AddParser = Callable[..., argparse.ArgumentParser]
 
 _DESCRIPTION = """\
-Serves a page that shows what a checkpoint holds (its journal, its generations, what operators keep), or a
-trace step by step: messages, capabilities, and the counts and frontiers as each worker sees them. Traces are
-written by pointstamp simulate --trace, with crashes or without, and by queries with verify=True that have
-broken a rule. Beside each step stands the state of the formal models. The page is for this machine, unless
---host is set, and only to clients that have its address. The environment variable POINTSTAMP_DASHBOARD_TOKEN
+Serves a page that shows a checkpoint (its journal, its generations, the state of operators), or a trace step
+by step: messages, capabilities, and the counts and frontiers of each worker, with the state of the formal
+models. Traces are written by pointstamp simulate --trace, with or without crashes, and by queries with
+verify=True that violate a rule. By default only this machine can reach the page (--host changes it), and only
+clients that have its address. The environment variable POINTSTAMP_DASHBOARD_TOKEN
 sets the token of that address, which is random by default. A running query serves its own page:
 query.dashboard().
 """
@@ -56,7 +56,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def sight_of(what: str) -> "Sight":
-    """What a path or an address names, to be shown."""
+    """The sight of a path or an address: a checkpoint or a trace."""
     if Path(what).is_file():
         return _trace_sight(Path(what))
     if "://" not in what and not Path(what).is_dir():

@@ -1,8 +1,8 @@
 """``pointstamp demo``: three views of a shop on Spark, with a killed worker.
 
 A DataFrame view, a SQL view and a recursive view follow orders, returns and referrals, which arrive, change
-and are deleted. After each step every view is compared with Spark's own recomputation over the rows that are
-there, and both times are printed. Half way the demo kills one of its own workers with SIGKILL.
+and are deleted. After each step every view is compared with Spark's recomputation over the current rows, and
+both times are printed. Half way the demo kills one of its workers with SIGKILL.
 """
 
 import argparse
@@ -37,10 +37,10 @@ def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the subcommand."""
     parser = add_parser(
         "demo",
-        help="keep three views of a shop up to date beside Spark, with a crash",
-        description="Keeps a DataFrame view, a SQL view and a recursive view of a shop up to date as a Spark "
-        "job on this machine, kills one of its own workers half way, and compares each view with Spark's own "
-        "recomputation after every step.",
+        help="maintain three views of a shop on Spark, and kill a worker",
+        description="Maintains a DataFrame view, a SQL view and a recursive view of a shop in a Spark job on "
+        "this machine, kills a worker half way, and compares each view with Spark's recomputation after "
+        "every step.",
         allow_abbrev=False,
     )
     parser.add_argument(
@@ -62,7 +62,7 @@ def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the demo; 0 if each view was Spark's own answer after each step."""
+    """Run the demo; 0 if each view equaled Spark's result after each step."""
     from pointstamp.cli.demo_shop import Shop
     from pointstamp.cli.run_files import check_output
 

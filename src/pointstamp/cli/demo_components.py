@@ -34,7 +34,7 @@ EDGES: Final = 1_000_000
 EPOCHS: Final = 30
 EVERY_SECONDS: Final = 0.4
 AHEAD_FILES: Final = 4
-"""How many files may wait to be published: enough to be busy, few enough to see the crash in the middle."""
+"""The maximum number of unpublished files: enough to be busy, few enough to see the crash in the middle."""
 
 _OUTPUT: Final = "components"
 
@@ -80,7 +80,7 @@ def add_to(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
 
 @dataclass(slots=True)
 class _Story:
-    """What happens in one demo; changed by the thread of the command alone."""
+    """The course of one demo; changed by the thread of the command only."""
 
     folder: Path
     arrivals: "Arrivals"
@@ -90,7 +90,7 @@ class _Story:
     killed_at_seconds: float | None = None
 
     def files_allowed(self, epoch: int) -> int:
-        """How many files may be there when this epoch is published; before the crash, never all."""
+        """The maximum number of files when this epoch is published; before the crash, never all."""
         if self.kill_at is None:
             return epoch + 1 + AHEAD_FILES
         before = self.kill_at + min(2, self.arrivals.files - 1 - self.kill_at)

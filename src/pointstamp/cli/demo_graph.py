@@ -101,12 +101,12 @@ class Labels:
 
     @property
     def vertices(self) -> int:
-        """How many vertices are known."""
+        """The number of known vertices."""
         return int(np.count_nonzero(self.labels != NO_LABEL))
 
     @property
     def components(self) -> int:
-        """How many components there are: each is named by one of its vertices."""
+        """The number of components; each is named by one of its vertices."""
         return int(np.count_nonzero(self.labels == np.arange(len(self.labels))))
 
     @property

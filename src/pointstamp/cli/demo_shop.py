@@ -65,7 +65,7 @@ def views_of(spark: "SparkSession") -> "dict[str, DataFrame | str]":
 
 @dataclass(frozen=True, slots=True)
 class ChangedRows:
-    """How many rows a step inserts, updates and deletes, over all tables."""
+    """The number of rows that a step inserts, updates and deletes, over all tables."""
 
     inserted: int
     updated: int

@@ -1,7 +1,7 @@
-"""``pointstamp explain``: a run with failures beside the failure-free run that explains it.
+"""``pointstamp explain``: a run with failures, compared with the failure-free run that explains it.
 
 For a trace that ``simulate --crashes`` has saved, it shows for every move whether it is kept, and where; the
-explanation is judged again. For a checkpoint it reads the journal: its generations, ticks and commits, and
+explanation is verified again. For a checkpoint it reads the journal: its generations, ticks and commits, and
 which run of ticks without failures explains what was published.
 
 Exit code 0 if there is an explanation, 1 if there is none, 2 for what cannot be read.
@@ -15,8 +15,8 @@ from pointstamp.cli.subcommand import AddParser, described
 from pointstamp.errors import UsageError
 
 _DESCRIPTION = """\
-Shows a run with failures, and beside it the run without failures that an observer may believe: everything of
-epochs up to the last commit that was resumed from is kept, the rest never happened.
+Compares a run with failures with the run without failures that an observer sees: the steps of epochs up to
+the last commit that a generation resumed from are kept, and the other steps are dropped.
 
 WHAT is a trace, saved with pointstamp simulate FLOW.py --crashes 0-4 --trace FILE, or the checkpoint of a
 query: a folder, or an address such as s3://bucket/checkpoint.
@@ -28,7 +28,7 @@ def add_to(add_parser: AddParser) -> None:
     explain = described(
         add_parser,
         "explain",
-        "show a run with failures beside the failure-free run that explains it",
+        "compare a run with failures with an equivalent run without failures",
         _DESCRIPTION,
         _run,
     )

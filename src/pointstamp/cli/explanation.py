@@ -29,7 +29,7 @@ from pointstamp.worker.events import CapabilityChanged, MessagePulled, MessageSe
 
 
 def checkpoint_text(address: str) -> str:
-    """The journal of a checkpoint beside the failure-free run that explains what was published."""
+    """The journal of a checkpoint, compared with the failure-free run that explains the published epochs."""
     storage = storage_at(address)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that a storage is not exclusive matters to writers
@@ -163,7 +163,7 @@ def _columns_of_trace(trace: CrashTrace, explained: Explained) -> list[tuple[str
 
 
 def describe_move(walker: Walker, move: Move) -> str:
-    """What an operator did at once, as text."""
+    """The text of an operator's move."""
     parts = []
     pulled = [act.time for act in move.acts if isinstance(act, MessagePulled)]
     told = [act.time for act in move.acts if isinstance(act, Notified)]
@@ -172,11 +172,11 @@ def describe_move(walker: Walker, move: Move) -> str:
     if pulled:
         parts.append(f"pulled {len(pulled)} of {_times(pulled)}")
     if told:
-        parts.append(f"was told that {_times(told)} is complete")
+        parts.append(f"was notified that {_times(told)} is complete")
     if sent:
         parts.append(f"sent {sum(rows for _, rows in sent)} rows for {_times([time for time, _ in sent])}")
     if not parts and held:
-        parts += [f"{'took' if act.diff > 0 else 'gave up'} {act.time}" for act in held]
+        parts += [f"{'acquired' if act.diff > 0 else 'dropped'} {act.time}" for act in held]
     return f"{walker.shape.operator(move.operator)} {', '.join(parts) or 'looked'}"
 
 

@@ -1,7 +1,6 @@
 """The command ``pointstamp``: subcommands, errors as one line, exit codes.
 
-Exit codes: 0 all is well, 1 something is not as it should be, 2 the command line was not understood, 130
-interrupted from the keyboard.
+Exit codes: 0 success, 1 failure or finding, 2 invalid command line, 130 interrupted from the keyboard.
 
 Each subcommand has a file of its own in this package with a function ``add_to(add_parser)``, listed in
 ``SUBCOMMANDS``. Those files import what they run only when they run it, so that ``--help`` is instant.
@@ -19,7 +18,7 @@ from pointstamp.errors import PointstampError, UsageError
 from pointstamp.version import __version__
 
 SUBCOMMANDS: Final = (demo, sql, run, describe, dashboard, snapshots, simulate, explain, check)
-"""In the order of ``--help``: what a newcomer wants comes first."""
+"""The subcommands in the order of ``--help``: the most common first."""
 
 _DESCRIPTION: Final = """\
 Incremental and recursive views on Apache Spark, and streams with loops:
@@ -28,24 +27,24 @@ timely dataflow with exact completion and exactly-once recovery.
 
 _EPILOG: Final = """\
 start here:
-  pointstamp demo                keep three views of a shop up to date beside Spark, and kill a worker
+  pointstamp demo                maintain three views of a shop on Spark, and kill a worker
   pointstamp demo graph          run connected components of a growing graph on Spark
   pointstamp sql                 open a SQL shell with views that are updated as rows change
-  pointstamp sql VIEWS.sql       keep the views of a SQL file up to date
+  pointstamp sql VIEWS.sql       run the views of a SQL file
   pointstamp run FLOW.py         run a flow in this process or on Spark
-  pointstamp run ... --stream    the same, following folders as files arrive
+  pointstamp run ... --stream    the same, for files that arrive in folders
 """
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose complaints are one line that says what is known."""
+    """An argument parser whose errors are one line with the known values."""
 
     def error(self, message: str) -> NoReturn:
         """Raise what ``main`` prints as one line."""
         raise UsageError(f"{self._who()}{message}; see {self.prog} --help")
 
     def unknown(self, arguments: Sequence[str]) -> UsageError:
-        """What to raise for arguments that this command does not know."""
+        """Return the error for unknown arguments of this command."""
         options = sorted(self._option_string_actions)
         known = [option for option in options if option.startswith("--")]
         return UsageError(f"{self._who()}unknown argument {arguments[0]!r}; known: {', '.join(known)}")

@@ -10,7 +10,7 @@ PREVIEW_EPOCHS_MAX: Final = 20
 
 
 class Totals(NamedTuple):
-    """What a run came to."""
+    """The totals of a run."""
 
     epochs: int
     rows_in: int

@@ -1,9 +1,10 @@
 """The files of ``pointstamp run``: formats, rows and the output folder.
 
 An input is a Parquet, CSV or JSON-lines file, or a folder of files of one of these formats. A file may have
-more columns than the flow asks for; those are ignored. Columns of CSV and JSON are read as the types that the
-flow declares, because such files do not contain types: a code "007" must not become the number 7. Those of
-Parquet have types, and whether they fit is decided where every batch is checked, at the flow's input.
+more columns than the flow declares: they are not read, with a warning, and a column that looks like a change
+is an error, as for every input. Columns of CSV and JSON are read as the types that the flow declares, because
+such files do not contain types: a code "007" must not become the number 7. Those of Parquet have types, and
+whether they fit is decided where every batch is checked, at the flow's input.
 
 An output is a folder with one Parquet file for each epoch, the epoch as first column, as on Spark. A file
 appears when it is complete: it is written under a name that starts with a dot, and then renamed.
@@ -21,6 +22,7 @@ import pyarrow.parquet as pq
 
 from pointstamp.arrangement.open_changes import copies, sum_of, tables_among
 from pointstamp.arrow.epoch_column import with_epochs
+from pointstamp.arrow.schema import check_undeclared, extra_of
 from pointstamp.errors import UsageError
 from pointstamp.spark.locations import folder_name
 
@@ -48,13 +50,14 @@ class InputFile(NamedTuple):
         return with_epochs(self.schema, self.epoch)
 
     def check_columns(self, columns: Sequence[str]) -> None:
-        """Raise UsageError, with their names, where columns are missing."""
+        """Raise UsageError if columns are missing, SchemaError if an undeclared one looks like a change."""
         missing = [column for column in self.wanted.names if column not in columns]
         if missing:
             raise UsageError(
                 f"input '{self.name}': {self.path} has no column {_listed(missing)}; it has "
                 f"{_listed(columns)}."
             )
+        check_undeclared(columns, self.wanted.names, f"input '{self.name}'", extra_of(self.schema))
 
 
 def is_remote(path: str) -> bool:

@@ -93,7 +93,7 @@ def session(master: str, flow: str) -> "Iterator[SparkSession]":
 
 @contextmanager
 def _in_one_line() -> Iterator[None]:
-    """What Spark complains about while it reads is said in one line."""
+    """Reduce errors of Spark while it reads or writes to one line."""
     from pyspark.errors import PySparkException
 
     try:
@@ -146,7 +146,7 @@ def _absolute(path: str) -> str:
 
 
 def _by_epoch(frame: "DataFrame", epoch: str | None) -> dict[int, int]:
-    """How many rows each epoch has."""
+    """The number of rows of each epoch."""
     if epoch is None:
         return {0: frame.count()}
     return {row[0]: row[1] for row in frame.groupBy(epoch).count().orderBy(epoch).collect()}

@@ -1,7 +1,7 @@
 """``pointstamp simulate``: a flow in many simulated worlds, verified event by event.
 
-Exit code 0 only if every world emitted what one worker emits and the judge found nothing; 1 for a finding,
-and where some world did not come to an end; 2 for a file or a command line that cannot be used.
+Exit code 0 only if every world emitted what one worker emits and the verifier found no error; 1 for a
+finding, or if a world did not end; 2 for a file or a command line that cannot be used.
 """
 
 import argparse

@@ -116,8 +116,8 @@ def report_text(
     )
     if report.verdict is Status.VALID:
         valid = (
-            f"valid: {extent} emitted the same as one worker{_crashes(report)}, and the judge found nothing "
-            f"in {report.events:,} events ({speed})"
+            f"valid: {extent} emitted the same as one worker{_crashes(report)}, and the verifier found no "
+            f"error in {report.events:,} events ({speed})"
         )
         return "\n".join([valid, *recorded])
     unknown = [f"  {_name(each)}: {each.reason}" for each in report.unknown[:_LINES]]

@@ -76,7 +76,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 class _Found:
-    """What lies in a checkpoint; read once, when it is made."""
+    """The contents of a checkpoint, read once at construction."""
 
     def __init__(self, storage: "Storage") -> None:
         from pointstamp.query.start_checks import known_query_id
@@ -90,7 +90,7 @@ class _Found:
         self._whole = self._verify_parts()
 
     def lines(self, snapshots_max: int | None) -> Iterator[str]:
-        """What there is, as text."""
+        """The contents as text."""
         ledger = self._ledger
         if ledger is not None and ledger.shape is not None:
             yield f"checkpoint of flow '{ledger.shape.name}', query {ledger.shape.query}"
@@ -110,7 +110,7 @@ class _Found:
         yield f"\nticks retained: {len(ticks)}{kept}; {again} to be read again after a restart"
 
     def _kept(self) -> Iterator[str]:
-        """What operators keep, as of the last snapshot, the largest first."""
+        """The state of operators as of the last snapshot, the largest first."""
         last = None if self._ledger is None else self._ledger.committed
         if last is None or not last.kept:
             return
@@ -236,7 +236,7 @@ class _Found:
         )
 
     def _written(self, commit: "Committed") -> str:
-        """When the last part was written, where the storage is a folder that says so."""
+        """The time of the last write, if the storage is a folder."""
         try:
             at = max(Path(self._storage.address, part.name).stat().st_mtime for part in commit.parts)
         except (OSError, ValueError):

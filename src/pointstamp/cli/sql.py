@@ -11,7 +11,7 @@ from pointstamp.cli.subcommand import AddParser, described
 from pointstamp.errors import FlowError, UsageError
 
 _DESCRIPTION: Final = """\
-Keeps the views of a Spark SQL text up to date. The text declares its inputs and defines its views:
+Runs the views of a Spark SQL text. The text declares its inputs and defines its views:
 
   create table orders (id long primary key, city string, price long);
   create view cities as select city, sum(price) as total from orders group by city;
@@ -27,7 +27,7 @@ def add_to(add_parser: AddParser) -> None:
     sql = described(
         add_parser,
         "sql",
-        "keep the views of a SQL text up to date, in this process or on Spark",
+        "run the views of a SQL text, in this process or on Spark",
         _DESCRIPTION,
         _run,
     )

@@ -31,7 +31,7 @@ _ROUNDS_MAX = 100
 
 @dataclass(frozen=True, slots=True)
 class ShellEpoch:
-    """What an epoch has changed: rows with their weights by view, and rows of outputs that are no tables."""
+    """The changes of an epoch: rows with weights by view, and rows of outputs that are streams."""
 
     number: int
     views: dict[str, pa.Table]
@@ -272,7 +272,7 @@ class ShellSession:
         self._created, self._history = created, history
 
     def _shortened(self, tables: Mapping[str, StoredTable]) -> list[tuple[int, dict[str, pa.Table]]]:
-        """What is fed again: one epoch with all rows, unless watermarks make each epoch count."""
+        """The epochs to feed again: one with all rows, unless watermarks make each epoch count."""
         kept = [(number, dict(changes)) for number, changes in self._history]
         if any(each.is_growing for each in (*tables.values(), *self.tables.values())) or not kept:
             return kept
@@ -498,6 +498,6 @@ def _updated(session: ShellSession, stored: StoredTable, node: exp.Update) -> tu
 
 
 def unknown(node: exp.Expr) -> SqlError:
-    """What to raise for a statement that the shell does not know."""
+    """Return the error for an unknown statement of the shell."""
     words = node.name.upper() if isinstance(node, exp.Command) else node.key.upper()
     return refused(node, f"the shell has no statement {words}", "Write .help for the statements that it has.")

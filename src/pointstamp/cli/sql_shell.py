@@ -314,7 +314,7 @@ class Display:
         self.say(counted(table.num_rows, "row"))
 
     def epoch(self, epoch: ShellEpoch, hidden: Iterable[str]) -> None:
-        """How views changed in an epoch."""
+        """The changes of views in an epoch."""
         left_out = set(hidden)
         views = {name: each for name, each in epoch.views.items() if name not in left_out}
         if not views and not epoch.streams:

@@ -163,7 +163,7 @@ def _numbers(column: pa.Array) -> Bytes:
 
 
 def _texts(column: pa.Array, offset: np.dtype[np.signedinteger]) -> Iterator[Bytes]:
-    """How long each text is, and then all texts."""
+    """The lengths of all strings, followed by the strings."""
     _, offsets, data = column.buffers()
     if len(column) == 0 or offsets is None:
         return  # an array without rows may leave its offsets out

@@ -57,7 +57,7 @@ class Staged(msgspec.Struct, frozen=True):
 
 
 class StagedLost(StorageError):  # noqa: N818 - what happened
-    """What was staged for a commit is gone or altered; a driver that begins does not try again."""
+    """The staged rows of a commit are gone or altered; a driver that starts does not retry."""
 
 
 class Writer(Protocol):

@@ -43,7 +43,7 @@ from pointstamp.optional import conforms
 from pointstamp.storage.anywhere import recorded_place
 
 Position: TypeAlias = Any
-"""What was taken before: None, or a value of the source's own that msgpack can hold; lists may be tuples."""
+"""The units taken so far: None, or a value of the source that msgpack can encode; lists may be tuples."""
 
 
 class Part(msgspec.Struct, frozen=True):

@@ -10,23 +10,23 @@ Sample: TypeAlias = tuple[str, Labels, float]
 HELP: Final = {
     "pointstamp_up": ("gauge", "1 while the query runs, 0 after its end."),
     "pointstamp_epoch_published": ("gauge", "The last epoch that is published; -1 before the first."),
-    "pointstamp_generation": ("gauge", "How often the checkpoint was started or restarted."),
-    "pointstamp_restarts_total": ("counter", "How often the workers were started again after a failure."),
-    "pointstamp_rows_in_total": ("counter", "Rows that came in, by input, in this generation."),
-    "pointstamp_rows_late_total": ("counter", "Rows that came too late, by input, in this generation."),
+    "pointstamp_generation": ("gauge", "Starts and restarts of the checkpoint."),
+    "pointstamp_restarts_total": ("counter", "Restarts of the workers after a failure."),
+    "pointstamp_rows_in_total": ("counter", "Rows that were read, by input, in this generation."),
+    "pointstamp_rows_late_total": ("counter", "Late rows, by input, in this generation."),
     "pointstamp_rows_out_total": ("counter", "Rows of finished epochs, by output, in this generation."),
     "pointstamp_input_epoch": ("gauge", "The first epoch at which an input may still send."),
     "pointstamp_output_epoch": ("gauge", "The first epoch that an output waits for."),
-    "pointstamp_loop_epochs": ("gauge", "The epochs that are in a loop."),
-    "pointstamp_loop_round": ("gauge", "The last round that something in a loop is in."),
-    "pointstamp_loop_messages": ("gauge", "The messages that wait in a loop."),
-    "pointstamp_kept_rows": ("gauge", "Rows that an operator keeps, by operator and what it is."),
-    "pointstamp_kept_bytes": ("gauge", "Bytes that an operator keeps, by operator and what it is."),
-    "pointstamp_spilled_bytes": ("gauge", "Bytes of these that lie in files, because memory is limited."),
-    "pointstamp_worker_memory_bytes": ("gauge", "The memory that a worker's process holds."),
-    "pointstamp_age_seconds": ("gauge", "How old what is known of the workers is."),
+    "pointstamp_loop_epochs": ("gauge", "Epochs that are open in a loop."),
+    "pointstamp_loop_round": ("gauge", "The last round with a message in a loop."),
+    "pointstamp_loop_messages": ("gauge", "Messages that wait in a loop."),
+    "pointstamp_kept_rows": ("gauge", "Rows in the state of an operator."),
+    "pointstamp_kept_bytes": ("gauge", "Bytes of the state of an operator."),
+    "pointstamp_spilled_bytes": ("gauge", "Bytes of this state in files, because memory is limited."),
+    "pointstamp_worker_memory_bytes": ("gauge", "Memory of a worker's process."),
+    "pointstamp_age_seconds": ("gauge", "Age of the last answer of the workers."),
 }
-"""Each metric: its type, and what it says."""
+"""The type and the description of each metric."""
 
 
 def exposed(samples: Iterable[Sample], flow: str) -> str:

@@ -94,7 +94,7 @@ class Dashboard:
 
     @property
     def address(self) -> str:
-        """What to open in a browser, with the token; who knows it may look."""
+        """The address to open in a browser, with the token that permits access."""
         return f"{self._place}{self._token}/"
 
     @property
@@ -114,7 +114,7 @@ class Dashboard:
 
     @property
     def lookers(self) -> int:
-        """How many pages are open."""
+        """The number of open pages."""
         return self._beat.lookers
 
     def close(self) -> None:
@@ -188,7 +188,7 @@ class Beat:
 
     @property
     def lookers(self) -> int:
-        """How many look at the moment."""
+        """The number of open pages."""
         return self._lookers
 
     def _after(self, number: int, timeout_seconds: float) -> tuple[int, bytes]:

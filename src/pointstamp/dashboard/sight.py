@@ -13,7 +13,7 @@ Json: TypeAlias = dict[str, Any]
 
 
 class SightError(PointstampError):
-    """What the page asked for cannot be had; the message says why."""
+    """A request of the page cannot be answered; the message has the reason."""
 
 
 class Sight(Protocol):
@@ -25,7 +25,7 @@ class Sight(Protocol):
         ...
 
     def about(self) -> Json:
-        """What never changes: its kind and title, the graph, what the page may do."""
+        """The constant facts: kind and title, the graph, the permitted actions."""
         ...
 
     def moment(self) -> Json:
@@ -33,11 +33,11 @@ class Sight(Protocol):
         ...
 
     def history(self, since: float) -> Json:
-        """What has happened since a time, in seconds since 1970; with 0, all that is kept."""
+        """The history after a time, in seconds since 1970; with 0, the complete kept history."""
         ...
 
     def why(self, output: str) -> Json:
-        """What holds an output back, as text and as the way from there; SightError for an unknown one."""
+        """The causes that hold an output back, as text and as paths; SightError for an unknown output."""
         ...
 
     def metrics(self) -> str:
@@ -119,7 +119,7 @@ def _sources(plan: Plan, port: InputPort) -> Iterator[tuple[SourcePort, list[Ope
 
 
 def _pact(plan: Plan, port: InputPort) -> object:
-    """How rows are shared on the way: the first pact that moves them, here or at a door before."""
+    """The pact of an edge: the first that moves rows, here or at an upstream door."""
     source = port.source
     seen: set[OperatorIndex] = set()
     while isinstance(port.pact, StayHere) and source is not None and source.operator not in seen:

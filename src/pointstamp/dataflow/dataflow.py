@@ -855,7 +855,7 @@ class Dataflow:
         checkpoint: str,
         available_now: bool,
     ) -> dict[str, Any]:
-        """What a query on Spark reads of the inputs that are not given."""
+        """The sources of a query on Spark for the inputs that are not given."""
         del spark, checkpoint, available_now
         return {name: each.to_follow() for name, each in self._not_given(data).items()}
 
@@ -998,6 +998,6 @@ def _event_columns(row: pa.Schema, value: str | None, order: str | None) -> pa.S
 
 
 def _watch(run: LocalRun | ProcessRun, display: LiveDisplay) -> Callable[[], None]:
-    """What to call between steps so that the display shows how far the run is."""
+    """The function to call between steps, which shows the progress of the run."""
     rows = count_rows(run)
     return lambda: display.update(lambda: status_from(run.plan, run.tracker(), rows))

@@ -46,7 +46,7 @@ class _AnyLoop(Recorded):
     """An open loop; as a context manager it checks at the end that every variable was fed."""
 
     _kind: type[Recorded]
-    """What goes round in it."""
+    """The class of the loop's variables: streams or tables."""
 
     @classmethod
     def _of(

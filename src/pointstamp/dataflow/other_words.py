@@ -42,7 +42,7 @@ VERBS: Final = {
     "ps.sql('select ... group by rollup (...)')": "rollup cube grouping_sets",
     "ps.aggregate(function, 'double') in group_by('key').agg(...)": "applyInPandas apply_in_pandas",
 }
-"""What to write here, and the names of methods elsewhere."""
+"""The names of methods in other libraries, by the name here."""
 
 _NAMESPACES: Final = ("functions", "io", "timely", "ports", "status")
 
@@ -69,7 +69,7 @@ NAMES: Final = {
     "ps.view(df) for an expression or a function of Spark": "expr udf",
     "'price desc' in the order": "desc asc",
 }
-"""What to write here, and the names of functions elsewhere."""
+"""The names of functions in other libraries, by the name here."""
 
 
 def no_such_verb(who: str, name: str, verbs: Iterable[str], kind: str) -> str:

@@ -18,9 +18,9 @@ from pointstamp.dataflow.grouped import RowGroups
 from pointstamp.dataflow.loops import Loop
 from pointstamp.dataflow.other_words import no_such_verb
 from pointstamp.dataflow.record import FlowRecord, Recorded, physical_of, sides
-from pointstamp.dataflow.window_columns import ColumnValue, Window, by_window, given_columns
+from pointstamp.dataflow.window_columns import ColumnValue, RecordedColumns, Window
 from pointstamp.errors import FlowError
-from pointstamp.expressions.select_columns import chosen, expressions, others, renamed
+from pointstamp.expressions.select_columns import others, renamed
 from pointstamp.expressions.time_windows import Span
 from pointstamp.expressions.tree import Expression, col
 from pointstamp.flow.plan import How, Probe, ShardFunction
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pointstamp.dataflow.table import Table
 
 
-class Stream(Recorded):
+class Stream(RecordedColumns):
     """A stream of Arrow batches with times; made by a flow and by operations on other streams.
 
     Examples:
@@ -122,13 +122,7 @@ class Stream(Recorded):
             [{'id': 1, 'gross': 10}]
 
         """
-        who = f"select of {self}"
-        if windows := by_window(who, named):
-            added = {name: each for window in windows.values() for name, each in window.items()}
-            rows = self.with_columns(added)
-            kept = {name: col(name) if name in added else value for name, value in named.items()}
-            return rows.select(*columns, **kept)
-        return self._project("select", chosen(f"'select' of {self}", columns, named))
+        return self._selected(columns, named)
 
     def with_columns(self, /, *columns: Mapping[str, ColumnValue], **named: ColumnValue) -> "Stream":
         """Add columns, or replace columns of the same name.
@@ -150,18 +144,7 @@ class Stream(Recorded):
             [{'at': 2, 'typical': 6.0}]
 
         """
-        who = f"with_columns of {self}"
-        wanted = given_columns(who, columns, named)
-        rows = self
-        windows = by_window(who, wanted)
-        for window, functions in windows.items():
-            rows = rows._over(window, functions)
-        rest = {name: value for name, value in wanted.items() if not isinstance(value, WindowExpression)}
-        if windows and not rest and len(windows) == 1:
-            return rows
-        added = expressions(f"'with columns' of {self}", rest)
-        whole = {each: col(each) for each in self.schema.names}
-        return rows._project("with columns", whole | {name: added.get(name, col(name)) for name in wanted})
+        return self._with_columns(columns, named)
 
     def drop(self, *columns: str) -> "Stream":
         """Remove columns.

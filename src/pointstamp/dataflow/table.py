@@ -18,9 +18,9 @@ from pointstamp.dataflow.loops import Loop, TableLoop
 from pointstamp.dataflow.other_words import no_such_verb
 from pointstamp.dataflow.record import FlowRecord, Recorded, physical_of, sides
 from pointstamp.dataflow.stream import Stream, closing_time, listed, timed
-from pointstamp.dataflow.window_columns import ColumnValue, Window, by_window, given_columns
+from pointstamp.dataflow.window_columns import ColumnValue, RecordedColumns, Window
 from pointstamp.errors import FlowError
-from pointstamp.expressions.select_columns import chosen, expressions, others, renamed
+from pointstamp.expressions.select_columns import others, renamed
 from pointstamp.expressions.time_windows import Span
 from pointstamp.expressions.tree import Column, Expression, col
 from pointstamp.flow.plan import How
@@ -38,7 +38,7 @@ from pointstamp.reduce.aggregate import Aggregation
 from pointstamp.reduce.over import WindowExpression
 
 
-class Table(Recorded):
+class Table(RecordedColumns):
     """A table of rows that are inserted and deleted; made by ``stream.to_table()`` and by other tables.
 
     After each epoch an output of a table has the changes of that epoch, with their multiplicity in the column
@@ -57,7 +57,7 @@ class Table(Recorded):
     """
 
     _sessions: "_Sessions | None" = None
-    """Of a table of sessions: how to write it if they are freed when event time has passed them."""
+    """The alternative form of a table of sessions, which frees sessions that event time has passed."""
 
     def __init__(self, changes: Stream) -> None:
         """Make a table of a stream of changes, rows with their weight as the last column ``diff``."""
@@ -123,13 +123,7 @@ class Table(Recorded):
             [{'id': 1, 'gross': 10}]
 
         """
-        who = f"select of {self}"
-        if windows := by_window(who, named):
-            added = {name: each for window in windows.values() for name, each in window.items()}
-            rows = self.with_columns(added)
-            kept = {name: col(name) if name in added else value for name, value in named.items()}
-            return rows.select(*columns, **kept)
-        return self._project("select", chosen(f"'select' of {self}", columns, named))
+        return self._selected(columns, named)
 
     def with_columns(self, /, *columns: Mapping[str, ColumnValue], **named: ColumnValue) -> "Table":
         """Add columns, or replace columns of the same name.
@@ -153,18 +147,7 @@ class Table(Recorded):
             [{'at': 1, 'twice': 10, 'earlier': None}, {'at': 2, 'twice': 14, 'earlier': 5}]
 
         """
-        who = f"with_columns of {self}"
-        wanted = given_columns(who, columns, named)
-        rows = self
-        windows = by_window(who, wanted)
-        for window, functions in windows.items():
-            rows = rows._over(window, functions)
-        rest = {name: value for name, value in wanted.items() if not isinstance(value, WindowExpression)}
-        if windows and not rest and len(windows) == 1:
-            return rows
-        added = expressions(f"'with columns' of {self}", rest)
-        whole = {each: col(each) for each in self.schema.names}
-        return rows._project("with columns", whole | {name: added.get(name, col(name)) for name in wanted})
+        return self._with_columns(columns, named)
 
     def drop(self, *columns: str) -> "Table":
         """Remove columns. Rows that are equal without them are consolidated.

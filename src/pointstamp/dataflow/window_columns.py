@@ -1,10 +1,14 @@
-"""Columns that are window expressions: what ``with_columns`` and ``select`` take out of their arguments."""
+"""``select`` and ``with_columns`` of streams and tables, with window expressions among their arguments."""
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
+import pyarrow as pa
+
+from pointstamp.dataflow.record import Recorded
 from pointstamp.errors import FlowError
-from pointstamp.expressions.tree import Value
+from pointstamp.expressions.select_columns import chosen, expressions
+from pointstamp.expressions.tree import Expression, Value, col
 from pointstamp.reduce.over import Windowed, WindowExpression
 
 ColumnValue: TypeAlias = Value | WindowExpression
@@ -42,3 +46,42 @@ def by_window(who: str, columns: Mapping[str, Any]) -> dict[Window, dict[str, Wi
         if isinstance(value, WindowExpression):
             found.setdefault((value.partition_by, value.order_by, value.rows), {})[name] = value
     return found
+
+
+class RecordedColumns(Recorded):
+    """Rows whose columns are computed by expressions: a stream or a table, which say how it is recorded."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def schema(self) -> pa.Schema:
+            """The columns of a row."""
+            ...
+
+        def _project(self, name: str, wanted: Mapping[str, Expression]) -> Self: ...
+
+        def _over(self, window: Window, functions: Mapping[str, WindowExpression]) -> Self: ...
+
+    def _selected(self, columns: tuple[str | Expression, ...], named: Mapping[str, ColumnValue]) -> Self:
+        rows: Self = self
+        if windows := by_window(f"select of {self}", named):
+            added = {name: each for window in windows.values() for name, each in window.items()}
+            rows = self._with_columns((added,), {})
+            named = {name: col(name) if name in added else value for name, value in named.items()}
+        return rows._project("select", chosen(f"'select' of {rows}", columns, named))
+
+    def _with_columns(
+        self, columns: tuple[Mapping[str, ColumnValue], ...], named: Mapping[str, ColumnValue]
+    ) -> Self:
+        who = f"with_columns of {self}"
+        wanted = given_columns(who, columns, named)
+        rows = self
+        windows = by_window(who, wanted)
+        for window, functions in windows.items():
+            rows = rows._over(window, functions)
+        rest = {name: value for name, value in wanted.items() if not isinstance(value, WindowExpression)}
+        if windows and not rest and len(windows) == 1:
+            return rows
+        added = expressions(f"'with columns' of {self}", rest)
+        whole = {each: col(each) for each in self.schema.names}
+        return rows._project("with columns", whole | {name: added.get(name, col(name)) for name in wanted})

@@ -29,7 +29,7 @@ TOLD_TOGETHER_MAX: Final = 500
 """So many events wait at most before they are told."""
 
 TELL_SECONDS: Final = 0.05
-"""How long a worker that has nothing to do keeps what it has not told, at most."""
+"""The maximum delay of unreported events of an idle worker."""
 
 # What is believed of a worker rests on what has happened there; that it has read so much rests on nothing.
 _RESTS_ON_EVENTS: Final = (ResultRows, FrontierAt, Synced, Counts, Saved, Finished, Failed)
@@ -83,7 +83,7 @@ class EventTeller:
         self._tell(self._taken(asked))
 
     def before(self, tell: TellRows) -> TellRows:
-        """How a worker sends other reports, after these events."""
+        """The function by which a worker sends other reports, after these events."""
 
         def after_events(report: Report, bodies: Sequence[Body] = (), /) -> None:
             if isinstance(report, _RESTS_ON_EVENTS):
@@ -93,7 +93,7 @@ class EventTeller:
         return after_events
 
     def _taken(self, asked: int | None = None) -> EventsTold:
-        """What has happened since the last time, to be told now."""
+        """The events after the last report."""
         events, self._events = self._events, []
         self._told_seconds = monotonic()
         return EventsTold(self._encode(events), len(events), asked)

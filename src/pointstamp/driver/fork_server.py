@@ -34,12 +34,12 @@ from pointstamp.driver.messages import encode, failure_of
 from pointstamp.errors import FlowError, words_of
 
 FILES: Final = 4
-"""How many files come with a request."""
+"""The number of files of a request."""
 
 _PR_SET_PDEATHSIG: Final = 1
 
 Target: TypeAlias = Callable[[Any, Connection], None]
-"""What a worker is started with: a function of what only this worker is given, and of its pipe."""
+"""The start function of a worker; it takes the arguments of this worker and its pipe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Surroundings:
     arguments: list[str]
     environment: dict[bytes, bytes]
     given: Any
-    """What only this worker is given."""
+    """The arguments of this worker."""
 
     @classmethod
     def here(cls, given: object) -> "Surroundings":

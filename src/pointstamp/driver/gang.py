@@ -224,7 +224,7 @@ class ProcessGang:
 
 
 def _listener(transport: str, folder: Path) -> Callable[[int], str]:
-    """Where each member listens."""
+    """The address of each member."""
     if transport == "tcp":
         return lambda _: "tcp://127.0.0.1:0"
     if transport != "ipc":
@@ -258,7 +258,7 @@ def _how(code: int) -> str:
 # Any thread may call. A fork of this process has no part in what this one has started, and starts its own.
 
 START_SECONDS_MAX: Final = 60.0
-"""How long it may take to load the modules that workers need, and to fork one."""
+"""Timeout for loading the modules of workers and for a fork."""
 
 # pyarrow imports pandas when it first sees a numpy array: once there, and not in every worker.
 _LOADED: Final = ("numpy", "pyarrow", "pyarrow.compute", "pyarrow.parquet", "pandas", "zmq", "cloudpickle")

@@ -25,7 +25,7 @@ from pointstamp.driver.messages import InCall
 from pointstamp.worker.instance import Instance
 
 LOOK_SECONDS: Final = 0.5
-"""How often the driver looks at the board, and how often a worker beats."""
+"""Seconds between two looks of the driver at the board, and between two beats of a worker."""
 
 _LOOKED_SECONDS_MAX: Final = 1.0
 _BEATS: Final = 0
@@ -89,7 +89,7 @@ class Board:
     def __init__(self, memory: mmap.mmap, place: str, file: int | None = None) -> None:
         self._words = memoryview(memory).cast("q")
         self.place = place
-        """Where other processes of this machine open it, until ``hide``."""
+        """The path at which other processes of this machine open it, until ``hide``."""
         self._file = file
 
     @classmethod

@@ -252,7 +252,7 @@ class InCall(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class Finished(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """Everything is done, and saved where it is to be; the worker leaves."""
+    """The worker has finished and saved its state, and leaves."""
 
 
 # Reports in a bounded run: through a mesh, or as the rows of a Spark job.

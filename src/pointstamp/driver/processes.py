@@ -582,7 +582,7 @@ class ProcessInput:
         return is_small and self._keys is not None and port != LATE_PORT
 
     def _parts(self, batch: pa.RecordBatch, *, are_own: bool) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Who gets which rows of a batch."""
+        """The recipient of each row of a batch."""
         if are_own and self._keys is not None:
             parts = partition(batch, self._keys, self._workers)
             yield from ((worker, part) for worker, part in enumerate(parts) if part is not None)

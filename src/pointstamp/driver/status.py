@@ -26,7 +26,7 @@ from pointstamp.topology.ports import Location, SourcePort, Target
 
 HOLDERS_MAX: Final = 3
 PLACES_MAX: Final = 5
-"""How many holders and places are named before the rest is only counted."""
+"""The maximum number of holders and places that are named; the rest is counted."""
 
 Scope: TypeAlias = tuple[str, ...]
 
@@ -314,7 +314,7 @@ def _rounds_reached(run: LocalRun, counted: Mapping[Pointstamp, int]) -> Iterato
 
 
 def _counted_everywhere(run: LocalRun) -> dict[Pointstamp, int]:
-    """What the first worker has been told, and what none has told yet: workers speak now and then only."""
+    """The view of the first worker, and the unreported changes: workers report at intervals only."""
     total = SignedMultiset(counted_by(workers_of(run)[0].view.tracker))
     for worker in workers_of(run):
         total.extend((Pointstamp(at, time), diff) for at, time, diff in worker.view.unsent())

@@ -33,7 +33,7 @@ class Seat:
     silence_seconds_max: float
     generation: int = 0
     board: str | None = None
-    """Where the board is found on which the worker shows that it runs."""
+    """The path of the board with the worker's heartbeats."""
 
     def sign(self) -> Sign | None:
         """The liveness sign of the worker."""
@@ -41,7 +41,7 @@ class Seat:
 
 
 RunMember: TypeAlias = Callable[[Mesh, Seat, Sign | None], None]
-"""What a process does once it has met the others; it is given how it shows that it runs."""
+"""The function of a process after the rendezvous; its argument sends heartbeats."""
 
 
 def member_names(workers: int) -> list[str]:

@@ -80,7 +80,7 @@ def _moved(what: str, one: pa.DataType, other: pa.DataType, is_difference: bool)
 
 
 def _difference(end: Datum, start: Datum) -> Datum:
-    """How much later clocks show one time than another."""
+    """The difference of two times, as clocks show them."""
     if end.type.tz is not None:
         zone = zone_of(end.type)
         end, start = clocks_of(end, zone), clocks_of(start, zone)
@@ -283,7 +283,7 @@ def _array(datum: Datum) -> pa.Array:
 
 
 def _remainder(one: Datum, other: Datum) -> Datum:
-    """What is left of a division, with the sign of what is divided, as in Spark and C; zero is refused."""
+    """The remainder of a division, with the sign of the dividend, as in Spark and C; zero is rejected."""
     return _left_over(one, _checked_divisor(one, other, "remainder of a division by zero"))
 
 
@@ -392,7 +392,7 @@ def _whole(kernel: Kernel, datum: Datum) -> Datum:
 
 
 def _power(base: Datum, exponent: Datum) -> Datum:
-    """As Java has it: a NaN as exponent is a NaN, and so is an infinite one of 1 and -1."""
+    """The power as in Java: a NaN exponent is NaN, and so is an infinite exponent of 1 and -1."""
     is_undefined = pc.or_(
         pc.is_nan(exponent), pc.and_(pc.is_inf(exponent), pc.equal(pc.abs(base), pa.scalar(1.0)))
     )

@@ -21,11 +21,11 @@ _Places: TypeAlias = npt.NDArray[np.int64]
 
 
 class RowsToEvaluate(Protocol):
-    """What an expression is evaluated for: a record batch, or some of its rows."""
+    """The rows for which an expression is evaluated: a record batch, or some of its rows."""
 
     @property
     def num_rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         ...
 
     def column(self, position: int) -> pa.Array:
@@ -65,7 +65,7 @@ def _some(rows: RowsToEvaluate, places: _Places) -> RowsToEvaluate:
 
 
 def _truths(datum: Datum, count: int) -> npt.NDArray[np.bool_]:
-    """Where a condition holds: null counts as false."""
+    """The mask of a condition: null counts as false."""
     if isinstance(datum, pa.Scalar):
         return np.full(count, datum.as_py() is True)
     found: npt.NDArray[np.bool_] = pc.fill_null(_one_array(datum), False).to_numpy(zero_copy_only=False)

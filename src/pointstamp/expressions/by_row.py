@@ -79,7 +79,7 @@ def _mask(array: pa.Array) -> pa.Array | None:
 
 
 def by_row(function: RowFunction, gives: pa.DataType, is_strict: bool, *data: Datum) -> Datum:
-    """What a function gives for each row; of a strict one it is null where one argument is."""
+    """The result of a function for each row; a strict function is null if an argument is null."""
     count = max((len(datum) for datum in data if not isinstance(datum, pa.Scalar)), default=1)
     columns = [
         values * count if isinstance(datum, pa.Scalar) else values

@@ -21,7 +21,7 @@ from pointstamp.expressions.value_text import read_texts, rounded, texts_of
 from pointstamp.expressions.zones import CLOCK, clocks_of, instants_at, zone_of
 
 _INTEGER_DIGITS: Final = 20
-"""How many digits an integer of 64 bits may have, with or without a sign."""
+"""The maximum number of digits of a 64-bit integer, with or without a sign."""
 
 
 def cast_datum(datum: Datum, to: pa.DataType) -> Datum:

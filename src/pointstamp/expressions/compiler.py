@@ -116,7 +116,7 @@ class Compiled:
 
 
 def compile_expression(expression: Expression, schema: pa.Schema, who: str) -> Compiled:
-    """What an expression is for these columns; ``who`` is who asks, for errors."""
+    """Compile an expression for these columns; ``who`` names the caller in errors."""
     part = _Compiler(schema, who).compile(expression)
     if types.is_null(part.type):
         raise SchemaError(
@@ -346,7 +346,7 @@ _LAZY = frozenset(["and", "or", "coalesce", "is_in"])
 
 
 def _step_of(function: Function, kernel: Kernel, parts: _Parts, signature: Signature) -> Step:
-    """How a call is evaluated: for all rows at once, if no argument could raise where it is not needed."""
+    """The step of a call: for all rows at once, if no argument could raise for rows that do not need it."""
     steps = [part.step for part in parts]
     if any(part.can_fail for part in parts[1:]):
         if function.name in ("and", "or"):
@@ -362,7 +362,7 @@ def _step_of(function: Function, kernel: Kernel, parts: _Parts, signature: Signa
 
 
 def _called(kernel: Kernel, *data: Datum) -> Datum:
-    """What a kernel makes of data; of scalars alone a scalar."""
+    """The result of a kernel; a scalar if all arguments are scalars."""
     if data and all(isinstance(datum, pa.Scalar) for datum in data):
         return kernel(*[pa.repeat(datum, 1) for datum in data])[0]
     return kernel(*data)

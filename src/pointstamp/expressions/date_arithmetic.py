@@ -65,7 +65,7 @@ def _next_day(days: int, name: str) -> int:
 
 
 def _months_between(rule_zone: str, end: int, start: int, is_rounded: bool) -> float:
-    """How many months lie between two instants on the clocks of a zone."""
+    """The number of months between two instants on the clocks of a zone."""
     shown = [clocks_of(array_of([each], INSTANT), rule_zone).cast(LONG)[0].as_py() for each in (end, start)]
     (year1, month1, day1), (year2, month2, day2) = (civil_of(each // _MICROS_OF_DAY) for each in shown)
     months = float((year1 - year2) * 12 + month1 - month2)
@@ -136,7 +136,7 @@ _MONTH_UNITS: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 
 
 def _difference_rule(what: str, found: Sequence[pa.DataType], options: Mapping[str, Any]) -> Signature:
-    """How many whole units lie between what clocks show at two times."""
+    """The number of complete units between two times, as clocks show them."""
     unit = options["unit"].upper()
     if unit not in _UNITS and unit not in _MONTH_UNITS:
         raise SchemaError(f"{what}: unknown unit {unit!r}.")

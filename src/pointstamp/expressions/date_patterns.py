@@ -201,7 +201,7 @@ _WRITERS: Final[dict[str, tuple[_Write, int]]] = {
     "Z": (_zone_offset, 5),
     "O": (_gmt, 4),
 }  # fmt: skip
-"""How each field is written, and how wide it may be."""
+"""The text of each field, and its maximum width."""
 
 
 @cache
@@ -279,7 +279,7 @@ _FIELDS: Final = {
     "x": {1: r"[+-]\d{2}(?:\d{2})?", 2: r"[+-]\d{4}", 3: r"[+-]\d{2}:\d{2}"},
     "Z": {1: r"[+-]\d{4}", 2: r"[+-]\d{4}", 3: r"[+-]\d{4}"},
 }
-"""What a field is in a text, by its letter and width."""
+"""The regular expression of a field, by its letter and width."""
 
 
 @cache

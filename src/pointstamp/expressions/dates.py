@@ -56,7 +56,7 @@ _PART: Final = re.compile(r"\s*(\d+)\s*([a-zA-Z]+)\s*,?")
 
 
 def parse_duration(given: str | timedelta, what: str = "a duration") -> timedelta:
-    """How long it is: a timedelta as it is, or text such as "10 minutes" or "1 hour 30 s".
+    """Parse a duration: a timedelta, or text such as "10 minutes" or "1 hour 30 s".
 
     >>> parse_duration("1 hour 30 seconds").total_seconds()
     3630.0
@@ -102,7 +102,7 @@ def _clock(gives: pa.DataType) -> TypeRule:
 
 
 def _shown(datum: Datum) -> Datum:
-    """What clocks and calendars show at times."""
+    """The local times that clocks and calendars show."""
     is_instant = types.is_timestamp(datum.type) and datum.type.tz is not None
     return clocks_of(datum, zone_of(datum.type)) if is_instant else datum
 
@@ -156,7 +156,7 @@ def _truncate_rule(what: str, found: Sequence[pa.DataType], options: Mapping[str
 
 
 def _truncate_instant_rule(what: str, found: Sequence[pa.DataType], options: Mapping[str, Any]) -> Signature:
-    """As Spark has it: a timestamp, also of one without a zone."""
+    """The type as in Spark: a timestamp, also for a timestamp without a zone."""
     signature = _truncate_rule(what, found, options)
     return Signature((INSTANT,), INSTANT) if signature.gives.tz is None else signature
 

@@ -316,13 +316,13 @@ def _json_length(text: str) -> int | None:
 
 
 _FAILED: Final = object()
-"""What a value gives that is not of the type that is asked for."""
+"""The result for a value of another type than the requested one."""
 
 Converter: TypeAlias = Callable[[JsonValue], Any]
 
 
 def _converter(kind: pa.DataType, what: str) -> Converter:
-    """What makes values of a type of nodes; SchemaError for a type that is not read."""
+    """Return the converter from nodes to values of a type; SchemaError for an unsupported type."""
     if types.is_struct(kind):
         fields = {field.name: _converter(field.type, what) for field in kind}
         return lambda node: _struct(node, fields)

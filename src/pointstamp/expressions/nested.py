@@ -29,7 +29,7 @@ def list_of(element: pa.DataType) -> pa.DataType:
 
 
 def identity_of(value: Any) -> Any:  # noqa: ANN401 - any value
-    """What two values have in common if they are equal, and can be a key of a dict."""
+    """A hashable identity, which equal values share."""
     if isinstance(value, float):
         return "NaN" if value != value else value + 0.0
     if isinstance(value, list | tuple):
@@ -40,7 +40,7 @@ def identity_of(value: Any) -> Any:  # noqa: ANN401 - any value
 
 
 def order_of(value: Any) -> Any:  # noqa: ANN401 - any value
-    """What orders values, null first.
+    """A sort key of values, null first.
 
     >>> sorted([2.0, float("nan"), None, 1.0], key=order_of)
     [None, 1.0, 2.0, nan]

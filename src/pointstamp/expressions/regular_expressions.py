@@ -88,7 +88,7 @@ def _rejected(what: str, pattern: str, why: str) -> SchemaError:
 
 
 def _escape(pattern: str, position: int, in_class: bool, what: str) -> tuple[str, int]:
-    """What an escape is, and how long it is."""
+    """The meaning of an escape, and its length."""
     letter = pattern[position + 1 : position + 2]
     if not letter:
         raise _rejected(what, pattern, "a backslash at its end")

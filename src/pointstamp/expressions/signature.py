@@ -22,7 +22,7 @@ Kernel: TypeAlias = Callable[..., Datum]
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """As which types a function takes its arguments, and which type it gives."""
+    """The types of a function's arguments and of its result."""
 
     takes: tuple[pa.DataType, ...]
     gives: pa.DataType

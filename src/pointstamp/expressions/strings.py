@@ -200,7 +200,7 @@ def _trim_rule(what: str, found: Sequence[pa.DataType], options: Mapping[str, An
 
 
 def _position(datum: Datum, *, text: str, start: int = 1) -> Datum:
-    """Where a text occurs first, counted from 1, at a position or behind; 0 where it does not."""
+    """The first position of a substring at or after a position, counted from 1; 0 if there is none."""
     if start < 1:
         return pc.if_else(pc.is_null(datum), pa.scalar(None, pa.int32()), pa.scalar(0, pa.int32()))
     if start > 1:

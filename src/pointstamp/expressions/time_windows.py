@@ -50,7 +50,7 @@ class Windows:
         return -(-self.size // self.slide)
 
     def since_start(self, instants: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """How long the last window has been open in which each instant lies."""
+        """The time from the start of the last window of each instant."""
         # All terms are below the slide, so that nothing can overflow.
         since: npt.NDArray[np.int64] = np.mod(
             np.mod(instants, self.slide) - self.offset % self.slide, self.slide
@@ -119,7 +119,7 @@ def instants_of(integers: pa.Array, data_type: pa.DataType) -> pa.Array:
 
 
 def window_starts(instants: pa.Array, windows: Windows) -> pa.Array:
-    """Where the last window begins in which each event time lies, as integers; null for null."""
+    """The start of the last window of each event time, as integers; null for null."""
     numbers = integers_of(instants)
     since = windows.since_start(pc.fill_null(numbers, 0).to_numpy())
     return pc.subtract_checked(numbers, pa.array(since))

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pointstamp.errors import FlowError
 
 Value: TypeAlias = Any
-"""What may stand where an expression is expected: an expression, or a Python value that becomes a literal."""
+"""An operand of an expression: an expression, or a Python value that becomes a literal."""
 
 _ELSEWHERE = {
     "isNull": "is_null",

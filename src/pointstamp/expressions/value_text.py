@@ -113,7 +113,7 @@ def quoted(text: str) -> str:
 
 
 def _writer(kind: pa.DataType, keeps_nulls: bool, what: str) -> Callable[[Any], str]:
-    """What writes a value of a type that is not null."""
+    """Return the function that writes a non-null value of a type."""
     if types.is_string(kind):
         return quoted
     if types.is_boolean(kind):
@@ -178,7 +178,7 @@ register("to_json", _rule, lambda datum: datum, can_fail=False, is_by_row=True)
 # different text once.
 
 _AROUND: Final = "".join(map(chr, range(0x21))) + "\x7f"
-"""What Spark takes away at both ends of a text: spaces and control characters."""
+"""The characters that Spark strips at both ends of a string: spaces and control characters."""
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _FLOAT: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?")

@@ -106,7 +106,7 @@ def zone_of(timestamp: pa.DataType) -> str:
 
 
 def clocks_of(instants: Datum, zone: str) -> Datum:
-    """What clocks in a zone show at instants, as timestamps without a zone."""
+    """The local times of instants in a zone, as timestamps without a zone."""
     offset = fixed_offset(zone)
     micros = pc.cast(pc.cast(instants, pa.timestamp("us", instants.type.tz), safe=False), pa.int64())
     if offset is not None:
@@ -134,7 +134,7 @@ def instants_at(clocks: Datum, zone: str) -> Datum:
 
 
 def instants_near(clocks: Datum, zone: str, offset_of: Datum) -> Datum:
-    """As ``instants_at``, but a time that is shown twice keeps the offset of other instants."""
+    """Like ``instants_at``, but an ambiguous local time keeps the offset of other instants."""
     found = instants_at(clocks, zone)
     if fixed_offset(zone) is not None:
         return found

@@ -29,13 +29,13 @@ class EventTimeMark:
     kind: pa.DataType
     lateness: int
     latest: SourcePort
-    """Who tells the greatest event times."""
+    """The port that sends the greatest event times."""
     is_idle: bool = False
     """Whether event time advances without it when it is idle."""
 
 
 Mark: TypeAlias = tuple[int, set[Scope], dict[OperatorIndex, EventTimeMark], set[OperatorIndex]]
-"""How far a plan was written at some point."""
+"""The length of a plan at some point."""
 
 
 class PlanBuilder:
@@ -54,9 +54,9 @@ class PlanBuilder:
         self.forgets: set[OperatorIndex] = set()
         """The operators that let rows go when their event time is over."""
         self.owner: Any = None
-        """What is being lowered: the nodes that are added now compute it."""
+        """The operator that is being lowered, which the added nodes compute."""
         self.owners: list[Any] = []
-        """Of each node what it is a part of, by its number."""
+        """The operator of each node, by the node's number."""
 
     def mark(self) -> Mark:
         """Remember how far the plan is written."""
@@ -154,7 +154,7 @@ NAME_BYTES_MAX: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """Where a stream stands in a plan that is being written, and how its batches are shared."""
+    """The position of a stream in a plan that is being written, and its partitioning."""
 
     builder: PlanBuilder
     source: SourcePort

@@ -81,7 +81,7 @@ class Outlet:
 
 
 def wiring(outlet: Outlet) -> Wiring:
-    """Where an outlet stands in its plan; for those who write plans, and not for users."""
+    """The position of an outlet in its plan; for code that writes plans, not for users."""
     return outlet._wiring  # noqa: SLF001 - this function is the one way to it
 
 
@@ -384,7 +384,7 @@ def _check(who: str, reduces: Reduces, read: Updates | None) -> None:
 
 
 def _marks(plan: Plan) -> list[Updates | None]:
-    """What each node sends, if it is updates."""
+    """The updates that each node sends, if it sends updates."""
     marks: list[Updates | None] = [None] * len(plan.nodes)
     changed = True
     while changed:

@@ -295,7 +295,7 @@ class PhysicalLoop:
         return add_door(NodeKind.ENTER, "enter", stream, self._scope, enter(len(self._outside)))
 
     def variable(self, schema: str | pa.Schema, name: str = "variable") -> PhysicalStream:
-        """What comes round again; say with ``feedback`` what that is."""
+        """Return a variable of the loop, whose rows ``feedback`` defines."""
         declared = as_schema(schema)
         summaries = {(0, 0): (feedback(len(self._scope)),)}
         unwired = InputPort("in", None)

@@ -55,7 +55,7 @@ from pointstamp.topology.summary import Summary
 
 
 class NodeKind(Enum):
-    """What a node is, for those who run it and for those who draw it."""
+    """The kind of a node, for running and for drawing it."""
 
     INPUT = "input"
     OUTPUT = "output"
@@ -111,7 +111,7 @@ class ExchangeByFunction:
 
     function: ShardFunction
     columns: pa.Schema | None = None
-    """What the function is given, so that a shard can be computed again; None for complete rows."""
+    """The columns that the function reads, so that a shard can be recomputed; None for complete rows."""
 
     def __str__(self) -> str:
         name = getattr(self.function, "__name__", type(self.function).__name__)
@@ -159,7 +159,7 @@ class OutputPort:
 
 @dataclass(frozen=True, slots=True)
 class RoundLimit:
-    """How many rounds a loop may go, and whether going further is an error or the end."""
+    """The maximum number of rounds of a loop, and whether exceeding it is an error."""
 
     rounds: int
     raises: bool
@@ -167,7 +167,7 @@ class RoundLimit:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a user wrote, of which nodes are parts: for those who draw a flow, and for nothing else."""
+    """A step that a user wrote, which nodes are parts of; only for drawing a flow."""
 
     number: int
     name: str
@@ -195,33 +195,33 @@ class Node:
     in_order: bool = False
     """Whether it is notified of one time after the other, none before all earlier ones are over."""
     sends: Passes | Reduces | Replaces | None = None
-    """How what it sends comes of what it reads, where that is known: see ``pointstamp.flow.updates``."""
+    """The relation of its output to its input, if known: see ``pointstamp.flow.updates``."""
     delay_epochs: int = 0
-    """Of a delay: its epochs as they were written. The verifier uses this, and not the summaries."""
+    """The epochs of a delay as declared. The verifier uses this, not the summaries."""
     declared: Mapping[tuple[str, str], Sequence[Summary]] | None = None
-    """What was declared of times, by the names of input and output; the verifier uses this, too."""
+    """The declared time changes, by names of input and output; the verifier uses this, too."""
     late: LatePolicy = "error"
-    """Of an input: what becomes of rows that come too late."""
+    """The treatment of late rows of an input."""
     event_epochs: EventEpochs | None = None
-    """Of an input: the event time that its epochs are, if they are."""
+    """The event time of an input whose epochs are event time."""
     extra_columns: ExtraColumns = "warn"
-    """Of an input: what becomes of columns of its rows that it does not declare."""
+    """The treatment of undeclared columns of an input."""
     idle_seconds: float | None = None
-    """Of an input: after how long without rows event time passes without it, in a query; None: never."""
+    """The idle time of an input in a query, after which event time advances without it; None: never."""
     time_zone: str | None = None
     """The time zone that its expressions are evaluated in, if they depend on one and it is known."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Of an output: the settings of the Spark session in which its view was defined, by their names."""
+    """The settings of the Spark session in which the view of an output was defined, by name."""
     identity: str = ""
-    """What its state is saved under and found by, if that is not its name: see ``plan/signatures.py``."""
+    """The identity of its saved state, if that is not its name: see ``plan/signatures.py``."""
     step: Step | None = None
-    """What it is a part of, if that is known."""
+    """The step that it is a part of, if known."""
     notes: tuple[str, ...] = ()
-    """Of an output: what of its view is ignored, or decided here and left open by Spark."""
+    """The parts of an output's view that are ignored, or that Spark leaves undefined."""
 
 
 _NEVER: Final = (Starts, IsNotified, WatchesFrontiers, IsRestored, Saves, Restores, DeclaresState)
-"""What an operator has that does more than to pass on what comes."""
+"""The protocols of operators that do more than forward rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,12 +231,12 @@ class OperatorChains:
     before: Mapping[Target, tuple[OperatorIndex, ...]]
     """By the input of the operator that ends a chain: those that run before it, in order."""
     runs_at: Mapping[OperatorIndex, Target]
-    """Of each operator that runs inside of another one, that input."""
+    """The input of each operator that runs inside another operator."""
     inner: frozenset[Target]
     """The inputs at which no message arrives, because what is read there is sent inside of a chain."""
 
     def merged(self) -> dict[Port, Port]:
-        """Of each port that has no place of its own in the graph of progress, the port that stands for it."""
+        """The representative of each port that is not in the graph of progress."""
         found: dict[Port, Port] = {}
         for end, chain in self.before.items():
             first = Target(chain[0], 0)
@@ -259,16 +259,16 @@ class Plan:
     root: TimeOrder[Any] = EPOCHS
     nodes: list[Node] = field(default_factory=list)
     broadcast: BroadcastKind | None = None
-    """How its workers tell each other their progress; None leaves it to their number."""
+    """The broadcast of progress between its workers; None: chosen by the number of workers."""
     memory: MemoryLimit | None = None
-    """What each worker may take for what it keeps, before it goes to disk; None: all of it stays."""
+    """The memory limit for the state of each worker, beyond which it spills; None: no limit."""
     has_chains: bool = True
     """Whether operators run as one where they can; without, every one is woken by itself."""
     time_zone: str | None = None
     """The time zone in which expressions are evaluated; None: the Spark session's, and UTC elsewhere."""
 
     def chains(self) -> OperatorChains:
-        """Which operators run inside of which others."""
+        """The operators that run inside other operators."""
         return chains_of(self.nodes) if self.has_chains else NO_CHAINS
 
     def graph(self) -> OperatorGraph:
@@ -349,7 +349,7 @@ def _may_run_inside(nodes: Sequence[Node], node: Node, readers: Mapping[SourcePo
 # The kinds of joins, which streams and tables have alike.
 
 How: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
-"""Which rows without a partner come out; semi and anti give rows of the left side only, cross all pairs."""
+"""The kind of a join: the unmatched rows that it returns; semi and anti return left rows only."""
 
 
 # Probes: places in a flow where a person or a program can ask how far it has come.
@@ -399,7 +399,7 @@ def uses_time_zone(node: Node) -> bool:
 
 
 def _parts(value: Any) -> Iterator[Any]:  # noqa: ANN401 - any parameter of an operator
-    """What a parameter is made of, also in the variables that a function has taken with it."""
+    """The parts of a parameter, including the variables that a function has captured."""
     if isinstance(
         value, str | bytes | int | float | pa.DataType | pa.Schema | pa.Array | pa.RecordBatch | pa.Table
     ):

@@ -29,7 +29,7 @@ from pointstamp.reduce.aggregate import Aggregate, Aggregation
 
 
 class Passes(Enum):
-    """What an operator sends of the rows that it reads."""
+    """The relation of an operator's output to the rows that it reads."""
 
     ROWS = "some of them, as they are"
     MADE = "what a function makes of them"
@@ -39,7 +39,7 @@ class Passes(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reduces:
-    """What a reduction sends: for each group one row, with these aggregates."""
+    """The output of a reduction: one row for each group, with these aggregates."""
 
     keys: tuple[str, ...]
     aggregates: Mapping[str, Aggregation]
@@ -48,7 +48,7 @@ class Reduces:
 
 @dataclass(frozen=True, slots=True)
 class Replaces:
-    """What a table sends as a stream of its newest rows: for each key that changed one row."""
+    """The output of a table as a stream of its newest rows: one row for each changed key."""
 
     keys: tuple[str, ...]
     columns: tuple[str, ...]
@@ -56,7 +56,7 @@ class Replaces:
 
 
 class Course(Enum):
-    """How a column changes from one row of a key to the next."""
+    """The direction in which a column changes from one row of a key to the next."""
 
     FALLS = "min"
     RISES = "max"
@@ -65,7 +65,7 @@ class Course(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Updates:
-    """What is known of a stream that carries updates: who sends them, and how their columns change."""
+    """The facts about a stream of updates: its sender, and how its columns change."""
 
     senders: tuple[str, ...]
     keys: frozenset[str]
@@ -74,12 +74,12 @@ class Updates:
     """Whether a function has made these rows, so that columns are not what their names say."""
 
     def course(self, column: str) -> Course | None:
-        """How a column changes; None for one that is not known."""
+        """The course of a column; None for an unknown one."""
         return dict(self.courses).get(column)
 
 
 def updates_of(name: str, reduces: Reduces, read: Updates | None) -> Updates | None:
-    """What a reduction sends: updates if it is running, or if it makes one of several."""
+    """The output of a reduction: updates if it is running, or if it aggregates updates."""
     courses = tuple([(column, _course(each)) for column, each in sorted(reduces.aggregates.items())])
     if reduces.is_running:
         return Updates((name,), frozenset(reduces.keys), courses)
@@ -87,20 +87,20 @@ def updates_of(name: str, reduces: Reduces, read: Updates | None) -> Updates | N
 
 
 def replacing(name: str, replaces: Replaces) -> Updates:
-    """What a table sends by key."""
+    """The updates that a table sends by key."""
     courses = tuple([(column, Course.CHANGES) for column in sorted(replaces.columns)])
     return Updates((name,), frozenset(replaces.keys), courses)
 
 
 def passed_on(passes: Passes, read: Updates | None) -> Updates | None:
-    """What is sent of the rows that were read."""
+    """The updates among forwarded rows."""
     if passes in (Passes.ADDED, Passes.CHANGES):
         return None
     return replace(read, is_made=True) if read is not None and passes is Passes.MADE else read
 
 
 def together(several: Iterable[Updates | None]) -> Updates | None:
-    """What is known of streams that come together; rows of other streams change nothing of it."""
+    """The common facts of united streams; rows of other streams do not change them."""
     marks = [each for each in several if each is not None]
     if not marks:
         return None
@@ -117,7 +117,7 @@ def together(several: Iterable[Updates | None]) -> Updates | None:
 
 
 def objection(who: str, reduces: Reduces, read: Updates) -> str | None:
-    """Why updates cannot be aggregated this way, as text; None where they can."""
+    """The reason why updates cannot be aggregated this way, as text; None if they can."""
     for column, aggregation in reduces.aggregates.items():
         if not _is_right(aggregation, read):
             return _words(who, read, f"'{column}' is {_shown(aggregation)}, which {_mistake(read)}")
@@ -134,7 +134,7 @@ def objection(who: str, reduces: Reduces, read: Updates) -> str | None:
 
 
 def no_table_of(who: str, read: Updates) -> str:
-    """Why updates make no table, as text."""
+    """The reason why updates are not a table, as text."""
     return _words(who, read, "as a table they would count what was replaced").replace(
         "aggregates what", "accumulates what", 1
     )

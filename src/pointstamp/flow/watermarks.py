@@ -94,7 +94,7 @@ def promised(
 
 
 def _counted(counts: AnOutlet, name: str) -> AnOutlet:
-    """How many they were on all workers together."""
+    """The number on all workers together."""
     aggregates = {"rows": Aggregate("sum", "rows")}
     schema = reduced_schema(name, LATE_COUNT, ("stream",), aggregates)
     logic = spec(WindowedReduce, LATE_COUNT, ("stream",), aggregates)
@@ -299,12 +299,12 @@ BOUND: Final = "event times"
 """The input at which the greatest event times arrive."""
 
 LATE_COUNT: Final = pa.schema({"stream": pa.string(), "rows": pa.int64()})
-"""What is emitted of late rows that are dropped: how many they were."""
+"""The output for dropped late rows: their number."""
 
 
 @dataclass(frozen=True, slots=True)
 class InTimePlan:
-    """Which column is the event time of a stream, how late it may be, and what becomes of late rows."""
+    """The event-time column of a stream, its allowed lateness, and the treatment of late rows."""
 
     stream: str
     at: str
@@ -326,7 +326,7 @@ class InTime:
         self._rows: dict[Time, list[pa.RecordBatch]] = {}
         self._late_rows = 0
         self.rows_late = 0
-        """How many late rows there were up to the last snapshot."""
+        """The number of late rows up to the last snapshot."""
 
     @property
     def event_time_latest(self) -> int | None:
@@ -376,7 +376,7 @@ class InTime:
         context.send(pa.RecordBatch.from_arrays(counted, schema=LATE_COUNT), output="late")
 
     def save(self, *, changes_only: bool) -> Mapping[str, Piece]:
-        """What is known of event times: every worker knows the same."""
+        """The known event times, the same on every worker."""
         assert not self._rows, "rows wait at a snapshot"
         del changes_only
         self.rows_late = self._late_rows

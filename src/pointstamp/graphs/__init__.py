@@ -61,7 +61,7 @@ __all__ = [
 if not TYPE_CHECKING:  # to a type checker, a name that is not listed above is a mistake
 
     def __getattr__(name: str) -> object:
-        """What needs PySpark is loaded by those who use it."""
+        """Load names that need PySpark when they are used."""
         if name not in ("AggregateMessages", "GraphFrame", "Pregel"):
             raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
         from pointstamp.graphs import frames

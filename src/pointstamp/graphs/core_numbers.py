@@ -58,7 +58,7 @@ def k_core(graph: Graph) -> ps.Table:
 
 
 def _h_index(cores: ps.Table, neighbours: ps.Table) -> ps.Table:
-    """Of each vertex the greatest h such that h neighbours have h or more."""
+    """The greatest h of each vertex such that h neighbours have h or more."""
     theirs = neighbours.join(cores, {DST: ID}).named("k-core: of neighbours").select(SRC, DST, "core")
     placed = theirs.with_columns(place=ps.row_number().over(partition_by=SRC, order_by="core desc")).named(
         "k-core: in order"
@@ -105,7 +105,7 @@ def _descending(count: int, which: Slots, values: Counts) -> tuple[Slots, Counts
 
 
 def h_index(count: int, which: Slots, shells: Counts) -> Counts:
-    """Of each the greatest h such that h of its neighbours are in shell h or above."""
+    """The greatest h of each vertex such that h of its neighbours are in shell h or above."""
     which, shells, place = _descending(count, which, shells)
     found = np.zeros(count, np.int64)
     np.maximum.at(found, which, np.minimum(shells, place + 1))
@@ -122,9 +122,9 @@ def lowest_place(count: int, which: Slots, levels: Counts) -> Counts:
 
 _ROUND: Final = (1 << SHELL_BITS) - 1
 _CLIMBS_MAX: Final = 8
-"""Who climbs more often than this goes to the next shell at once."""
+"""The number of climbs after which a vertex moves to the next shell at once."""
 _LOAD_SHARE: Final = 4
-"""Where more edges come than this fraction of all, everything is peeled again."""
+"""Everything is peeled again if more than one in this many edges is inserted."""
 
 
 class Shells:

@@ -126,7 +126,7 @@ _LAST_ROUND: Final = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class _WaitingEdges:
-    """What has come for a time that is not complete yet, and the right to act on it."""
+    """The edges of an incomplete time, and the capability for it."""
 
     again: Capability
     labels: Capability

@@ -329,7 +329,7 @@ def most_votes(voters: Slots, labels: Numbers, weights: Numbers) -> tuple[Slots,
 
 
 def _firsts(*columns: Numbers) -> Slots:
-    """Where in sorted columns a value begins that is not the one before."""
+    """The positions in sorted columns at which the value changes."""
     is_first = np.ones(len(columns[0]), np.bool_)
     is_first[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     return np.flatnonzero(is_first)

@@ -208,7 +208,7 @@ def _joined(found: Table | None, more: Table, shared: list[str]) -> Table:
 
 
 def _with_properties(graph: Graph, found: Table, terms: Sequence[Term]) -> Table:
-    """What has a name, in the order of the text: vertices and edges with all their properties."""
+    """The named vertices and edges, in the order of the text, with all their properties."""
     of_edges, of_vertices = graph.edges.schema.names, graph.vertices.schema.names
     columns = []
     for name, is_edge in names_of(terms):

@@ -444,7 +444,7 @@ class Residuals:
         return slots, ranks, np.repeat([-1, 1], [int(goes.sum()), int(comes.sum())])
 
     def _shares(self, slots: Slots) -> Numbers:
-        """What each link of these vertices brings; the only rounding that there is."""
+        """The share of each link of these vertices; the only rounding."""
         out = self.out[slots]
         share = np.rint(self._damping * self.rank[slots] / np.maximum(out, 1)).astype(np.int64)
         share[out == 0] = 0
@@ -530,7 +530,7 @@ class _Numbers:
 
 
 class _Others:
-    """Everything else, by a dictionary."""
+    """All other ids, by a dictionary."""
 
     def __init__(self, type_: pa.DataType) -> None:
         self._type = type_

@@ -137,7 +137,7 @@ class Search:
             self._report(context)
 
     def _suspects(self, come: Mapping[str, pa.Table]) -> Slots:
-        """Who has lost what it rests on by what has come."""
+        """The vertices that lost their support by these changes."""
         suspects = [np.empty(0, np.intp)]
         if "steps" in come:
             suspects.append(self._ways.change_steps(self._saving.steps_of(come["steps"])))

@@ -230,7 +230,7 @@ class WayKeys:
         return Told(self.vertices.ids[slots], self.distance[slots], self.steps[slots])
 
     def take_changes(self) -> tuple[Told, Told]:
-        """Whose distance has changed since this was last asked: as it was where it was, and as it is."""
+        """The vertices whose distance changed after the last call, with old and new distance."""
         if not self._touched:
             none = self.told(NO_SLOTS)
             return none, none
@@ -334,7 +334,7 @@ class Ways:
         return self._keys.told(self._relaxing.relax(changed, heard))
 
     def take_changes(self) -> tuple[Told, Told]:
-        """Whose distance has changed since this was last asked: as it was where it was, and as it is."""
+        """The vertices whose distance changed after the last call, with old and new distance."""
         return self._keys.take_changes()
 
     def steps_from(self, ids: Ids) -> tuple[Ids, Ids]:

@@ -204,7 +204,7 @@ def _merged(forest: SlotEdges, come: SlotEdges, ids: Ids) -> tuple[SlotEdges, Fl
 
 
 def _are_among(forest: SlotEdges, edges: SlotEdges, ids: Ids) -> Flags:
-    """Which edges of a forest are among others."""
+    """The edges of a forest that are among others."""
     found = np.zeros(len(forest.src), np.bool_)
     places = _places(forest, edges, ids)
     inside = np.flatnonzero(places < len(found))
@@ -215,7 +215,7 @@ def _are_among(forest: SlotEdges, edges: SlotEdges, ids: Ids) -> Flags:
 
 
 def _places(forest: SlotEdges, edges: SlotEdges, ids: Ids) -> Slots:
-    """How many edges of a forest, which are in order, come before each of these: by bisection."""
+    """The number of sorted edges of a forest before each of these, by bisection."""
     low, high = np.zeros(len(edges.src), np.intp), np.full(len(edges.src), len(forest.src))
     src, dst = ids[edges.src], ids[edges.dst]
     open_ = np.flatnonzero(low < high)

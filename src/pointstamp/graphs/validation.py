@@ -13,7 +13,7 @@ from pointstamp import Stream, Table
 from pointstamp.errors import FlowError, SchemaError
 
 Key: TypeAlias = int | str | bytes | float | bool | date
-"""What an id can be, where one is named by its value."""
+"""The type of an id that is given as a value."""
 
 
 def named(which: Iterable[Key] | Key) -> list[Key]:

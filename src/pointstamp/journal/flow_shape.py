@@ -63,7 +63,7 @@ _TOLD_APART: Final = (
 _SIGNED: Final = re.compile(r"\w+ [0-9a-f]{32}\.\d+")
 """A place that has a signature in it."""
 _READS: Final = re.compile(r"(\w+ [0-9a-f]{32}\.\d+)(, output '\w+')?")
-"""What an input reads, before its pact."""
+"""The pattern of an input's source, before its pact."""
 _NEW_PLACE: Final = "start with a new checkpoint and a new output"
 
 

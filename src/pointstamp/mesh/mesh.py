@@ -119,7 +119,7 @@ class Mesh:
         self._is_meeting = True
         self._peers = Peers(member, self._names)
         self.check_seconds = _CHECK_SECONDS
-        """How often ``wait`` looks whether a peer is gone; what arrives ends it at once."""
+        """Seconds between two checks of ``wait`` for lost peers; an arrival ends it at once."""
         self._next_check = 0.0
         try:
             pulls = [self._listen(listen), *self._listen_nearby()]
@@ -510,7 +510,7 @@ class Peers:
 
     @property
     def lost(self) -> set[int]:
-        """Whose connection has ended, with a goodbye or without."""
+        """The peers whose connection has ended, with or without a goodbye."""
         return set(self._lost)
 
     def look(self) -> bool:

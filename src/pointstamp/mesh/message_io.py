@@ -55,7 +55,7 @@ class InTurn:
         self._member = member
         self._names = names
         self.generation = generation
-        """That of the messages that are taken; older ones are dropped."""
+        """The generation of accepted messages; older messages are dropped."""
         self._refusals = refusals
         # By way, then by peer: the number of the next to arrive, how many were passed on, and who waits.
         self._expected = [[0] * len(names), [0] * len(names)]
@@ -88,7 +88,7 @@ class InTurn:
         return [arrived, *self._released(sender, 1 - way)]
 
     def _released(self, sender: int, way: int) -> list[Arrived]:
-        """What waits on a way, as long as it is its turn.
+        """The messages that wait on a connection, while it is their turn.
 
         Nothing waits on the other one. The first message that was not passed on has not arrived, or it would
         have been; and what follows it on its own way arrives after it.
@@ -142,7 +142,7 @@ PACKET_BYTES_MAX: Final = 32 * 1024
 """A message of more bytes is moved by an I/O thread while its sender works on; so many make a packet."""
 
 OVERHEAD_BYTES: Final = 64
-"""What a message takes in a packet beside its frames, at most, and each body once more."""
+"""The maximum overhead of a message in a packet, and of each body."""
 
 _SUFFIX: Final = ".s"
 _BUFFER_BYTES: Final = 4 * PACKET_BYTES_MAX
@@ -383,13 +383,13 @@ class Outgoing:
     ) -> None:
         self._member = member
         self.generation = generation
-        """That of the messages that are sent from now on."""
+        """The generation of messages that are sent from now on."""
         self._pushes = pushes
         self._datagrams = datagrams
         self.pushed = [0] * members
-        """How many messages went to each peer through ZeroMQ."""
+        """The number of messages to each peer through ZeroMQ."""
         self.by_datagram = [0] * members
-        """How many went as datagrams."""
+        """The number of messages to each peer as datagrams."""
         self._gatherer: int | None = None
         self._gathered: dict[int, list[_Message]] = {}
         self._gathered_bytes = 0

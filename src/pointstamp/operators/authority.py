@@ -161,7 +161,7 @@ class Authority:
     def _first(
         self, origin: InputState, moves: Sequence[Moves | None], port: OutputState, time: Time
     ) -> Time:
-        """What becomes of a time on the first way from an input to an output that it can take."""
+        """The result of a time on the first path from an input to an output that it can follow."""
         ways = moves[self.outputs.index(port)]
         if ways is None:
             return time

@@ -179,7 +179,7 @@ def _why_not_held(capability: Capability, act: str) -> str:
 
 
 def _why_not_here(output: OutputState, capability: object, time: Time | None) -> str:
-    """Why something gives no right to send on an output."""
+    """The reason why something gives no right to send on an output."""
     who = f"operator '{output.operator}' sent"
     if not isinstance(capability, Capability):
         return (

@@ -154,7 +154,7 @@ class CountsLateRows(Protocol):
 
     @property
     def rows_late(self) -> int:
-        """How many there were, as of the last snapshot."""
+        """The number of late rows, as of the last snapshot."""
         ...
 
 

@@ -24,7 +24,7 @@ class Right(ref[Any]):
 
 
 def when_collected(lose: Callable[[Right], str | None]) -> Callable[[Right], None]:
-    """What a right calls when its object is collected: ``lose``, which returns what to report."""
+    """The callback of a right when its object is collected: ``lose``, which returns the changes to report."""
 
     def collected(right: Right) -> None:
         mistake = lose(right)

@@ -351,7 +351,7 @@ def exploding(
 
 @dataclass(frozen=True, slots=True)
 class Windowing:
-    """Of which column, which windows, and the columns of the result."""
+    """The column, the windows, and the columns of the result."""
 
     at: str
     windows: Windows

@@ -27,7 +27,7 @@ from pointstamp.operators.context import Context
 from pointstamp.topology.domain import Time
 
 LATEST: Final = pa.schema({"latest": pa.int64()})
-"""What is told about a batch: its greatest event time, in the unit of its column; null of a silent stream."""
+"""The report of a batch: its greatest event time, in the unit of its column; null for an idle stream."""
 
 SILENT_PORT: Final = "silent"
 """The port of an input at which it says that it is silent."""

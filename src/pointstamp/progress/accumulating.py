@@ -36,7 +36,7 @@ TOP: Final = WorkerIndex(0)
 """The worker at which all progress is summed."""
 
 Parts = tuple[tuple[WorkerIndex, int], ...]
-"""Which batches a sum is made of: whose, and its number among that sender's."""
+"""The batches of a sum, by sender and by their numbers."""
 
 OnTold = Callable[[ProgressBatch], None]
 OnSummed = Callable[[int, Parts, Parts], None]
@@ -159,7 +159,7 @@ class AccumulatingBroadcast:
         return None
 
     def _tell(self) -> ProgressBatch:
-        """Everything that this worker has to tell, as its next batch."""
+        """All unsent changes of this worker, as its next batch."""
         changes = tuple(Change(point.location, point.time, count) for point, count in self._pending.drain())
         batch = ProgressBatch(self.worker, self._told, changes)
         self._told += 1

@@ -32,7 +32,7 @@ class DirectBroadcast:
             pending.add((location, time), count)
 
     def flush(self) -> Sequence[tuple[WorkerIndex, ProgressBatch]]:
-        """Everything that has gathered, as one batch to each worker; nothing where nothing changed."""
+        """Send all recorded changes, as one batch to each worker; nothing if nothing changed."""
         if not self._pending:
             return ()
         changes = tuple([change_of((at, time, count)) for (at, time), count in self._pending.drain()])

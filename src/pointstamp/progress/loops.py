@@ -17,10 +17,10 @@ from pointstamp.topology.levels import PointKey, point_key
 from pointstamp.topology.ports import Location
 
 Move: TypeAlias = Callable[[Time], Time | None] | None
-"""What an edge does to a time; None where it does nothing."""
+"""The effect of an edge on a time; None if it has none."""
 
 Changes: TypeAlias = Sequence[tuple[Time, int]]
-"""What joined (+1) and left (-1) a frontier; never changed once made, so that it can be passed on."""
+"""The times that joined (+1) and left (-1) a frontier; immutable, so that it can be shared."""
 
 
 class PlainLoop:

@@ -244,5 +244,5 @@ def _moved(old: Sequence[Time], new: Sequence[Time]) -> bool:
 
 
 def _move(summary: Summary, origin: Domain) -> Move:
-    """What the summary does to a time of this domain, as a function; None for the identity."""
+    """The effect of the summary on a time of this domain, as a function; None for the identity."""
     return None if summary.is_identity(origin) else summary.compiled()

@@ -38,7 +38,7 @@ _KEY_TYPES: Final = ORDERED | {pa.bool_()}
 
 
 def pushed(plan: Plan, inputs: Collection[str] | None = None) -> PushedPlan:
-    """What of a plan can be done before the workers, of all inputs or of some, and the plan without it.
+    """Split a plan into the part that can run before the workers, for all or some inputs, and the rest.
 
     The plan that is given stays as it is.
     """
@@ -156,7 +156,7 @@ def _adds_weights(node: Node) -> bool:
 
 
 def _step_of(node: Node, schema: pa.Schema) -> Step | None:
-    """What an operator that keeps nothing does, in SQL; None if that cannot be said."""
+    """The SQL of an operator without state; None if there is none."""
     made = spec_of(node.logic)
     if not isinstance(node.inputs[0].pact, StayHere):
         return None
@@ -211,7 +211,7 @@ def _parts_of(node: Node, schema: pa.Schema) -> tuple[MakeParts, OperatorSpec] |
 def _part_of(
     name: str, aggregate: Aggregation, schema: pa.Schema
 ) -> tuple[str, pa.DataType, Aggregation] | None:
-    """How a part is made, its type, and the aggregate of all parts; None if it has no parts."""
+    """The partial aggregate, its type, and the aggregate of the parts; None if it has no parts."""
     if not isinstance(aggregate, Aggregate) or aggregate.where is not None or aggregate.by is not None:
         return None
     if aggregate.column is None:

@@ -50,7 +50,7 @@ Step: TypeAlias = KeepRows | MakeColumns | MakeParts
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What is done with the rows of one input before a worker reads them, in this order."""
+    """The steps on the rows of one input before a worker reads them, in order."""
 
     declared: pa.Schema
     """The columns of the input as the flow declares them."""

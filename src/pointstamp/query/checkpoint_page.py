@@ -33,7 +33,7 @@ from pointstamp.storage.anywhere import storage_at
 
 
 class CheckpointSight:
-    """What the journal of a checkpoint says, as it was when this was made."""
+    """The journal of a checkpoint, as of construction."""
 
     def __init__(self, address: str) -> None:
         storage = storage_at(address)

@@ -213,7 +213,7 @@ class Coordinator:
         return len(self._in_flight)
 
     def event_time_words(self, now_seconds: float) -> list[str]:
-        """What holds event time back where epochs are event time, as text."""
+        """The causes that hold event time back if epochs are event time, as text."""
         complete = {
             name: at if (at := self._intake.complete(name)) or name in self._has_rows else None
             for name in self._intake.still_open
@@ -470,7 +470,7 @@ class Coordinator:
 
 
 def total_kept(kept: Sequence[Mapping[str, KeptRows]]) -> dict[str, KeptRows]:
-    """What all workers together keep, by name."""
+    """The state of all workers together, by name."""
     sums: dict[str, KeptRows] = {}
     for each in kept:
         for name, more in each.items():

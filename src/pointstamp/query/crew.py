@@ -50,7 +50,7 @@ class Crew(Protocol):
 
     @property
     def workers(self) -> int:
-        """How many members there are, numbered from 0; a launcher may have found fewer than wished for."""
+        """The number of members, numbered from 0; a launcher may have found fewer than requested."""
         ...
 
     @property
@@ -231,7 +231,7 @@ class MeshCrew:
             raise self._lost(error) from None
 
     def deaths(self) -> str | None:
-        """What is known about members that have ended, as text; None if all are alive."""
+        """The known facts about members that have ended, as text; None if all are alive."""
         return None
 
     def end(self) -> None:

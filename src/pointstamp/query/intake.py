@@ -204,7 +204,7 @@ class Lanes:
         return max(0.0, min(due)) if due else None
 
     def words(self) -> list[str]:
-        """Which inputs wait for a lane, as text."""
+        """The inputs that wait for a lane, as text."""
         found = []
         for name, lanes in self._heard_seconds.items():
             without = [lane for lane in lanes if lane not in self._latest.get(name, {})]

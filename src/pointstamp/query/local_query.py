@@ -223,7 +223,7 @@ def _none(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _results(plan: Plan, output: str, fed: list[int]) -> Results:
-    """What was published: the epochs that were given, and later ones in which an output has rows."""
+    """The published epochs: the given ones, and later ones in which an output has rows."""
     if not fed and Chain(storage_at(output)).last() is None:
         return Results(plan.output_schemas())
     tables = {name: table.sort_by("epoch") for name, table in read_changes(output).items()}
@@ -284,7 +284,7 @@ class ProcessCrew(MeshCrew):
         return self._gang.pids
 
     def deaths(self) -> str | None:
-        """How processes have ended that should still run."""
+        """The exit reasons of processes that should still run."""
         deaths = [death for death in self._gang.deaths() if death.code != 0]
         return "; ".join(death.words for death in deaths) + "." if deaths else None
 

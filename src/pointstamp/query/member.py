@@ -246,7 +246,7 @@ class Member:
             _add(self._counts_of(tick.open_from).skipped, name, count)
 
     def _counts_of(self, epoch: int) -> RowsCounted:
-        """Where the rows of an epoch are counted, for the commit that has it."""
+        """The row counts of an epoch, for its commit."""
         counts = self._counted.get(epoch)
         if counts is None:
             counts = self._counted[epoch] = RowsCounted.none()

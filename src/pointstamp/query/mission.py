@@ -57,12 +57,12 @@ class Mission:
     query: str = ""
     """The identity of the query, with which everything in its checkpoint is sealed."""
     decoded_bytes_max: int = DECODED_BYTES_MAX
-    """How many bytes of unfinished rows a member may have decoded."""
+    """The maximum bytes of decoded, unprocessed rows of a member."""
     inline_bytes_max: int = INLINE_BYTES_MAX
-    """How many bytes of state all members together may put into a commit itself."""
+    """The maximum bytes of state of all members in the commit itself."""
 
     def schema(self, name: str) -> pa.Schema:
-        """What is read of an input: its columns, and the epoch column if there is one beside them."""
+        """The columns that are read of an input, with the epoch column if it is separate."""
         schema = with_epochs(self.declared(name), self.epoch_columns.get(name))
         return with_extra(schema, self.plan.named(NodeKind.INPUT)[name].extra_columns)
 
@@ -72,7 +72,7 @@ class Mission:
         return schema
 
     def restored(self, worker: int) -> Restored | None:
-        """What a worker resumes from, read from storage; None where the flow starts from nothing.
+        """The state from which a worker resumes, read from storage; None if the flow starts without state.
 
         Whoever resumes from a part checks it: DamagedSnapshot if it is not complete.
         """
@@ -86,12 +86,12 @@ class Mission:
         return restored_from(links, worker, self.workers, dealers_of(self.plan), names)
 
     def part_name(self, worker: int, epoch: int) -> str:
-        """Where a worker's part of a snapshot lies; no other generation writes there."""
+        """The path of a worker's part of a snapshot, which no other generation writes."""
         return part_name(worker, epoch, self.generation)
 
 
 def part_name(worker: int, epoch: int, generation: int) -> str:
-    """Where a worker's part of the snapshot of an epoch lies that a generation has written."""
+    """The path of a worker's part of an epoch's snapshot that a generation has written."""
     return f"snapshots/{epoch:012d}-g{generation:06d}-worker-{worker:05d}"
 
 
@@ -117,7 +117,7 @@ class SavepointPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QuerySpec:
-    """Everything that is said about a query before it runs."""
+    """The settings of a query before it runs."""
 
     plan: Plan
     sources: Mapping[str, Source]
@@ -139,7 +139,7 @@ class QuerySpec:
     decoded_bytes_max: int = DECODED_BYTES_MAX
     ticks_gathered_max: int = TICKS_GATHERED_MAX
     tick_every_seconds: float | None = None
-    """Where epochs are ticks of a clock: how far apart."""
+    """The distance of ticks, if epochs are ticks of a clock."""
     waits_for_silent: bool = False
     """Whether silent inputs hold event time back whatever the flow says: a simulated world has no clock by
     which its results could be compared."""

@@ -30,26 +30,26 @@ BEHIND_EVENTS_MAX: Final = 20_000
 """While the judge has more than this before it, no tick is let in."""
 
 ANSWER_SECONDS_MAX: Final = 60.0
-"""How long a judge may take over a few events before it counts as lost."""
+"""Timeout of the verifier for a few events."""
 
 ASK_SECONDS: Final = 0.5
-"""How often members are asked to tell everything, at most, while nothing is held back."""
+"""The minimum seconds between two requests for all events, while nothing is held back."""
 
 
 class Finding(NamedTuple):
-    """What a judge has against a run, and the trace that shows it as a file's content."""
+    """The finding of the verifier, and the trace that shows it, as the content of a file."""
 
     words: str
     trace: bytes
 
 
 class Standing(NamedTuple):
-    """How far a judge is with a generation."""
+    """The progress of the verifier with a generation."""
 
     judged: tuple[int, ...]
-    """How many events of each worker were judged right."""
+    """The number of valid events of each worker."""
     waiting: int
-    """How many more it has looked at, which wait for their cause."""
+    """The number of further events that wait for their cause."""
     is_over: bool = False
     """Whether the end was judged, too."""
     finding: Finding | None = None
@@ -75,11 +75,11 @@ class Judge(Protocol):
         ...
 
     def end(self) -> None:
-        """Everything has come, and everything must be complete."""
+        """End the verification: all events have arrived, and every time must be complete."""
         ...
 
     def standing(self) -> Standing:
-        """How far the judge is; InternalError if the judge itself has failed."""
+        """The progress of the verifier; InternalError if the verifier itself has failed."""
         ...
 
     def fileno(self) -> int:
@@ -145,7 +145,7 @@ class Verification:
         return released
 
     def question(self) -> TellEvents | None:
-        """What is to be asked of all members now, if anything is."""
+        """The request to send to all members now, if any."""
         if not self._standing.waiting or not self._is_answered:
             return None
         if not self._is_held_up and monotonic() < self._asked_seconds + ASK_SECONDS:
@@ -162,7 +162,7 @@ class Verification:
 
     @property
     def events(self) -> int:
-        """How many events of this generation were judged right."""
+        """The number of valid events of this generation."""
         return sum(self._standing.judged)
 
     def fileno(self) -> int:

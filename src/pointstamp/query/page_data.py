@@ -51,7 +51,7 @@ def outputs_now(status: RunStatus) -> Json:
 
 
 class Looked(NamedTuple):
-    """Where an operator is looked at: its inputs (of an input of the flow, its output), and its outputs."""
+    """The ports of an operator: its inputs (for an input of the flow, its output), and its outputs."""
 
     operator: OperatorIndex
     is_input: bool
@@ -100,7 +100,7 @@ class WorkerRates:
 
     @classmethod
     def first(cls, load: Load) -> "WorkerRates":
-        """What is known after one report: what waits, and no rates."""
+        """The figures after one report: waiting rows, without rates."""
         waiting = {
             each.operator: OperatorRate(each.batches_waiting, each.rows_waiting, 0.0, 0.0, 0.0)
             for each in load.operators
@@ -108,7 +108,7 @@ class WorkerRates:
         return cls(load, operators=waiting)
 
     def then(self, load: Load) -> "WorkerRates":
-        """What is known after another report; of another process, or the same again, nothing new."""
+        """The figures after another report; one of another process, or a repeated one, changes nothing."""
         before = self.last
         seconds, looks = load.seconds - before.seconds, load.looks - before.looks
         if seconds == 0:
@@ -186,7 +186,7 @@ def kept_now(
     kept: Sequence[Mapping[str, KeptRows]],
     largest: Mapping[int, Mapping[str, Sequence[KeyRows]]],
 ) -> list[Json]:
-    """What operators keep, together and by worker; ``kept`` has it by worker, as ``largest`` its keys."""
+    """The state of operators, in total and by worker, from ``kept`` and the keys of ``largest``."""
     names = {node.name: node.index for node in plan.nodes if not node.kind.is_door}
     found: dict[str, Json] = {}
     for number, mine in enumerate(kept):
@@ -262,7 +262,7 @@ def query_samples(
 
 
 def _ports(node: Node) -> list[SourcePort | Target]:
-    """Where an operator is looked at: its inputs, or the output of an input of the flow."""
+    """The ports of an operator: its inputs, or the output of an input of the flow."""
     if node.kind is NodeKind.INPUT:
         return [SourcePort(node.index, 0)]
     return [Target(node.index, port) for port in range(len(node.inputs))]

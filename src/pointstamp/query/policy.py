@@ -14,7 +14,7 @@ BYTES_IN_FLIGHT_MAX: Final = 256 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPolicy:
-    """How often snapshots are taken: after a number of epochs or of seconds, whichever is first.
+    """Policy for snapshots: after a number of epochs or of seconds, whichever is first.
 
     Output is published with the snapshot of its epoch, so this is also the longest time that it waits.
 
@@ -73,7 +73,7 @@ class SnapshotPolicy:
 
 @dataclass(frozen=True, slots=True)
 class RestartPolicy:
-    """How often a query restarts after failures.
+    """Policy for restarts after failures.
 
     Attributes:
         restarts_max (int, default 10): Restarts within the time below; one more failure ends the query.
@@ -108,7 +108,7 @@ class RestartBudget:
         self._failures: deque[float] = deque()
 
     def pause_after_failure(self, now_seconds: float) -> float | None:
-        """How long to wait before the next start; None if the budget is used up."""
+        """The seconds to wait before the next start; None if the budget is used up."""
         policy = self.policy
         while self._failures and self._failures[0] < now_seconds - policy.within_seconds:
             self._failures.popleft()
@@ -151,7 +151,7 @@ class _TickBytes:
 
 
 class Pacing:
-    """What one member has decoded; changed by the member as it reads."""
+    """The decoded bytes of one member; changed by the member as it reads."""
 
     def __init__(self, bytes_max: int = DECODED_BYTES_MAX) -> None:
         self._bytes_max = bytes_max

@@ -49,7 +49,7 @@ class Companion(Protocol):
         ...
 
     def failure(self) -> PointstampError | None:
-        """Why it has ended, as text, if it has; this stops the query, too."""
+        """Return the error with which it has ended, if it has; this stops the query, too."""
         ...
 
     def drain(self) -> None:
@@ -193,7 +193,7 @@ class Query(SparkNames):
 
     @property
     def status(self) -> dict[str, Any]:
-        """What the query does now: ``message``, ``isDataAvailable`` and ``isTriggerActive``."""
+        """The current status of the query: ``message``, ``isDataAvailable`` and ``isTriggerActive``."""
         phase = self._supervisor.phase
         return {
             "message": "; ".join([phase, *self._supervisor.calls(), *self._notes]),
@@ -431,12 +431,12 @@ class Query(SparkNames):
 
     @property
     def generation(self) -> int:
-        """How often the workers of this checkpoint have been started."""
+        """The number of starts of this checkpoint's workers."""
         return self._supervisor.generation
 
     @property
     def restarts(self) -> int:
-        """How often the workers were restarted after a failure."""
+        """The number of restarts of the workers after a failure."""
         return self._supervisor.restarts
 
     @property

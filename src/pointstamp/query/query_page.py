@@ -41,13 +41,13 @@ from pointstamp.topology.ports import Location, Target
 _FRESH_SECONDS_MAX: Final = 1.0
 _NEWS_SECONDS: Final = 2.0
 _LOAD_SECONDS: Final = 1.0
-"""How often workers are asked how loaded they are, at most."""
+"""The minimum seconds between two requests for the load of workers."""
 _KEYS_SECONDS: Final = 5.0
-"""How often they are asked for their largest keys, at most."""
+"""The minimum seconds between two requests for the largest keys."""
 
 
 class Steered(Protocol):
-    """As much of a query as a dashboard shows and steers."""
+    """The part of a query that a dashboard shows and controls."""
 
     @property
     def name(self) -> str:
@@ -60,7 +60,7 @@ class Steered(Protocol):
         ...
 
     def exception(self) -> BaseException | None:
-        """What has ended it, if something has."""
+        """The error that ended the query, if any."""
         ...
 
     def stop(self) -> None:
@@ -74,7 +74,7 @@ class Steered(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Driver:
-    """What the query's thread knows by itself."""
+    """The facts that the query's thread knows without the workers."""
 
     rows: RowCounts
     loads: dict[int, Load]
@@ -84,7 +84,7 @@ class _Driver:
 
 @dataclass(slots=True)
 class _Known:
-    """What the last answers said, and when they came."""
+    """The last answers of the workers, and their times."""
 
     at: float
     status: RunStatus
@@ -137,7 +137,7 @@ class QuerySight:
         }
 
     def moment(self) -> Json:
-        """How the query is, as of the last answers; it asks for the next ones."""
+        """The state of the query as of the last answers; it requests the next ones."""
         with self._lock:
             self._hear()
             self._ask()
@@ -148,7 +148,7 @@ class QuerySight:
         return self._supervisor.timeline.since(since)
 
     def why(self, output: str) -> Json:
-        """What holds an output back: each place with its words and the way from there."""
+        """The causes that hold an output back, each with its text and path."""
         if output not in self._plan.named(NodeKind.OUTPUT):
             raise SightError(f"flow '{self._plan.name}' has no output '{output}'.")
         self._freshen()
@@ -271,7 +271,7 @@ class QuerySight:
             sleep(0.01)
 
     def _brief(self, function: "Callable[[Session], list[str]]") -> list[str]:
-        """What the query's thread says, if it says so soon."""
+        """The answer of the query's thread, if it arrives soon."""
         try:
             return self._supervisor.call(function).result(_FRESH_SECONDS_MAX)
         except (PointstampError, TimeoutError):

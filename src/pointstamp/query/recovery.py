@@ -32,7 +32,7 @@ _log = logging.getLogger("pointstamp.query")
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """What a generation begins with."""
+    """The initial state of a generation."""
 
     generation: Generation
     ledger: Ledger

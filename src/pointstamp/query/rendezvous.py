@@ -30,7 +30,7 @@ import msgspec
 from pointstamp.mesh.admission import Address
 
 SETTLE_SECONDS: Final = 10.0
-"""How long no task may register or leave before fewer workers than wished for are enough."""
+"""Seconds without a new or lost task after which fewer workers than requested are enough."""
 
 _COMPLETE: Final = "the workers of this generation were complete."
 
@@ -94,7 +94,7 @@ class _Candidate:
     number: int | None = None
     """Its number in the present round."""
     address: Address | None = None
-    """Where it listens in the present round."""
+    """The address of the task in the present round."""
 
 
 class Rendezvous:
@@ -111,11 +111,11 @@ class Rendezvous:
     ) -> None:
         assert 1 <= least <= wish
         self.wish = wish
-        """How many workers there are to be."""
+        """The requested number of workers."""
         self._least = least
         self._versions = dict(versions)
         self.settle_seconds = settle_seconds
-        """How long no task may register or leave before fewer than wished for are enough; may change."""
+        """Seconds without a new or lost task after which fewer workers are enough; may change."""
         self._changed_seconds = now_seconds
         self._candidates: dict[int, _Candidate] = {}
         self._copies: dict[int, Register] = {}
@@ -124,13 +124,13 @@ class Rendezvous:
         self.roster: Roster | None = None
         """The workers of the generation, once they are decided; without the driver's address."""
         self.late = 0
-        """How many tasks have registered after the roster was decided; the next generation can use them."""
+        """The number of tasks that registered after the decision; the next generation can use them."""
         self.refusal: str | None = None
-        """Why no roster can be formed, whatever else registers."""
+        """The reason why no roster can be formed, regardless of further registrations."""
 
     @property
     def registered(self) -> int:
-        """How many partitions have a task that is connected."""
+        """The number of partitions with a connected task."""
         return len(self._candidates)
 
     def has_settled(self, now_seconds: float) -> bool:

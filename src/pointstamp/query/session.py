@@ -80,7 +80,7 @@ class Session:
         self.coordinator = coordinator
         self.rows_in: list[dict[str, int]] = [{} for _ in range(workers)]
         self.memory_bytes: dict[int, int] = {}
-        """What the process of each member held when it last told."""
+        """The memory of each member's process, as of its last report."""
         self.rows_out: list[dict[str, int]] = [{} for _ in range(workers)]
         self.rows_late: list[dict[str, int]] = [{} for _ in range(workers)]
         self.rows_skipped: list[dict[str, int]] = [{} for _ in range(workers)]
@@ -211,19 +211,19 @@ class Session:
         self.coordinator.advance(name, epoch)
 
     def event_time_words(self, plan: Plan, output: str) -> list[str]:
-        """What holds event time back for an output, as text."""
+        """The causes that hold event time back for an output, as text."""
         coordinator, now = self.coordinator, self._now_seconds()
         by_epochs = coordinator.event_time_words(now)
         return by_epochs or streams_words(plan, output, self.latest, coordinator.silence, now)
 
     def behind(self) -> list[str]:
-        """What rows wait for that have been read: inputs and streams that are behind others in event time."""
+        """The inputs and streams that hold back rows that were read, because their event time is behind."""
         inputs = [f"input '{name}'" for name in self.coordinator.inputs_behind()]
         found = [streams_behind(each, self.latest, self.coordinator.silence) for each in self._streams]
         return list(dict.fromkeys([*inputs, *(who for each in found for who in each)]))
 
     def source_words(self, plan: Plan, output: str) -> list[str]:
-        """What the sources above an output wait for, as text, where they can say."""
+        """The causes for which the sources of an output wait, as text, if known."""
         above = nodes_above(plan, plan.named(NodeKind.OUTPUT)[output])
         words = []
         for name in [

@@ -35,11 +35,11 @@ from pointstamp.mesh.mesh import Mesh, Parcel
 from pointstamp.query.mission import Mission
 
 JOIN_SECONDS_MAX: Final = 10.0
-"""How long members that stand by may take to join a generation; what they do for it takes no time."""
+"""Timeout for standby members to join a generation."""
 
 _JOIN_LOOK_SECONDS: Final = 0.02
 _LOOK_SECONDS: Final = 1.0
-"""How often a member that stands by looks whether a peer is gone; an order wakes it at once."""
+"""Seconds between two checks of a standby member for lost peers; an order wakes it at once."""
 
 
 def stand_by(mission: Mission, mesh: Mesh) -> Mission | None:
@@ -109,7 +109,7 @@ def join(mesh: Mesh, mission: Mission, check: Callable[[], None]) -> None:
 
 
 def _joined(mesh: Mesh) -> set[int]:
-    """Who says now that it has joined; an error where a member says anything else."""
+    """The members that report that they have joined; an error for any other report."""
     joined: set[int] = set()
     for parcel in mesh.collect():
         report = report_in(parcel)

@@ -122,7 +122,7 @@ def check_epochs(plan: Plan, streams: Mapping[str, Any], epoch: EpochColumns) ->
 def tick_seconds(
     plan: Plan, tick_every: str | timedelta | None, columns: Mapping[str, object]
 ) -> float | None:
-    """How far apart ticks of a clock are; FlowError if that is not a duration, or epochs are columns."""
+    """The distance of clock ticks; FlowError if it is not a duration, or if epochs are columns."""
     if tick_every is None:
         return None
     seconds = parse_duration(tick_every, f"flow '{plan.name}': tick_every").total_seconds()

@@ -55,7 +55,7 @@ _log = logging.getLogger("pointstamp.query")
 
 RECENT_MAX: Final = 100
 SUCCESSOR_SECONDS: Final = 5.0
-"""How often a query that has nothing to write looks whether a newer driver has replaced it."""
+"""Seconds between two checks of an idle query for a newer driver."""
 ENDED: Final = "ended"
 WAITING: Final = "waiting for data"
 _STARTING: Final = "starting workers"
@@ -460,7 +460,7 @@ class Supervisor:
 
 
 def _waiting(session: Session) -> str:
-    """What a query waits for that has nothing to do."""
+    """The cause for which an idle query waits."""
     behind = session.behind()
     if not behind:
         return WAITING

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
 _TOGETHER_SECONDS: Final = 0.5
-"""Who asks so soon after another is told the same."""
+"""Seconds for which an answer is reused."""
 
 
 class Telemetry:

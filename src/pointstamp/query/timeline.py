@@ -171,7 +171,7 @@ class Timeline:
                 self._losses[-1].went_on = self._clock()
 
     def since(self, at: float) -> dict[str, Any]:
-        """What has changed since a time, as plain data; with 0, everything."""
+        """The changes after a time, as plain data; with 0, everything."""
         with self._lock:
             return {
                 "ticks": [_fields(tick) for tick in self._ticks.values() if tick.changed >= at],

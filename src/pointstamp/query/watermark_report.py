@@ -1,4 +1,4 @@
-"""What holds the watermark back, as text: input or stream, event time, idle time.
+"""The causes that hold the watermark back, as text: input or stream, event time, idle time.
 
 Where epochs are event time the driver itself knows how far each input is. Of streams with a promise
 (``stream.event_time``) it knows what members told with their last snapshot.
@@ -34,7 +34,7 @@ def epochs_words(
     silence: Silence,
     now_seconds: float,
 ) -> list[str]:
-    """What holds event time back where epochs are that.
+    """The causes that hold event time back if epochs are event time.
 
     ``complete`` has the epoch of each open input, which is None where it has had no row.
     """
@@ -50,7 +50,7 @@ def epochs_words(
 def streams_words(
     plan: Plan, output: str, latest: Mapping[str, int], silence: Silence, now_seconds: float
 ) -> list[str]:
-    """What holds event time back for an output: ``latest`` has the greatest event times by operator."""
+    """The causes that hold event time back for an output; ``latest``: greatest event times by operator."""
     return list(_words(_holdings(streams_of(plan, output), latest), silence, now_seconds))
 
 

@@ -135,11 +135,11 @@ class Aggregate(Windowed):
     kind: AggregateKind
     column: str | Expression | None = None
     by: str | Expression | tuple[str, ...] | None = None
-    """Which row is meant, for max_by, min_by, first and last: what they compare."""
+    """The column that max_by, min_by, first and last compare."""
     where: Expression | None = None
-    """Which rows take part; null counts as false."""
+    """The condition on rows; null counts as false."""
     fraction: float | None = None
-    """Where a quantile lies, from 0 to 1."""
+    """The fraction of a quantile, from 0 to 1."""
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(AggregateKind):
@@ -170,7 +170,7 @@ class FunctionAggregate(Windowed):
     function: Callable[[pa.RecordBatch], Any]
     type: pa.DataType
     columns: tuple[str, ...] = ()
-    """What the function is given of the rows; all columns if none is named."""
+    """The columns that the function gets; all columns if none is named."""
     where: Expression | None = None
 
     def __str__(self) -> str:
@@ -179,7 +179,7 @@ class FunctionAggregate(Windowed):
 
 
 Aggregation: TypeAlias = Aggregate | FunctionAggregate | Accumulator
-"""What ``agg`` takes: a built-in or custom aggregate."""
+"""An argument of ``agg``: a built-in or custom aggregate."""
 
 
 def check_where(who: str, where: object) -> None:

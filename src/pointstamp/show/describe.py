@@ -164,7 +164,7 @@ def _growing(plan: Plan, node: Node) -> str:
 
 
 def kept_words(node: Node) -> str | None:
-    """What an operator keeps and what a change costs it, if its class says so in an attribute ``keeps``."""
+    """The state and the cost of an operator, from the attribute ``keeps`` of its class."""
     kind = spec_of(node.logic).kind
     described: Any = kind
     words: object = described.keeps if isinstance(described, DescribesState) else None
@@ -203,7 +203,7 @@ def changed_times(plan: Plan, node: Node) -> list[tuple[str, str, str | None]]:
 
 
 def limit_words(node: Node) -> str:
-    """How far a loop may go, and what happens then."""
+    """The maximum number of rounds of a loop, and the action at that limit."""
     assert node.limit is not None
     rounds = "1 round" if node.limit.rounds == 1 else f"{node.limit.rounds} rounds"
     return f"at most {rounds}, then {'an error' if node.limit.raises else 'it stops'}"
@@ -215,7 +215,7 @@ def times_of(root: TimeOrder[Any], rounds: int) -> str:
 
 
 def summary_words(summary: Summary, root: TimeOrder[Any], rounds: int) -> str:
-    """What becomes of a time of a scope that many loops deep: ``(epoch, round + 1)``.
+    """The result of a time in a scope that many loops deep: ``(epoch, round + 1)``.
 
     >>> from pointstamp.topology.domain import EPOCHS
     >>> summary_words(Summary((0, 1)), EPOCHS, 2), summary_words(Summary((), (0,)), EPOCHS, 0)
@@ -271,7 +271,7 @@ def one_line(text: str) -> str:
 
 
 def explain(plan: Plan) -> str:
-    """What each output keeps and costs, as readable text, the same for the same plan."""
+    """The state and cost of each output, as readable text, the same for the same plan."""
     shown: set[OperatorIndex] = set()
     lines: list[str] = []
     for name, node in plan.named(NodeKind.OUTPUT).items():
@@ -334,7 +334,7 @@ def _lines(
 
 
 def _heading(plan: Plan, node: Node) -> str | None:
-    """What is said of a node; None if it keeps nothing, and what is said of those above it stands for it."""
+    """The text of a node; None if it has no state, so that the text of its inputs stands for it."""
     if node.kind is NodeKind.INPUT:
         return f"input {quoted(node.name)}"
     if node.kind is NodeKind.LEAVE:
@@ -359,7 +359,7 @@ def _above(node: Node) -> list[OperatorIndex]:
 
 
 def _shared_lines(plan: Plan) -> Iterator[str]:
-    """Which operators with state, and which inputs, several outputs are made of."""
+    """The operators with state, and the inputs, that several outputs share."""
     users = _users(plan)
     lines = [
         f"  {quoted(node.name)}: {', '.join(quoted(name) for name in users[node.index])}"

@@ -187,7 +187,7 @@ def _seconds(seconds: float) -> str:
 
 
 class Screen(Protocol):
-    """Where snapshots are shown, and how often."""
+    """The target of snapshots, and their interval."""
 
     interval_seconds: float
 

@@ -107,7 +107,7 @@ def _progress(status: RunStatus | None) -> list[tuple[str, str]]:
 
 
 def _kept(status: RunStatus | None) -> list[tuple[str, str]]:
-    """What operators keep, the largest first, as of the last epoch that is saved."""
+    """The state of operators, the largest first, as of the last saved epoch."""
     if status is None or not status.kept:
         return []
     largest = sorted(status.kept, key=lambda each: -each.size_bytes)
@@ -120,7 +120,7 @@ def _kept(status: RunStatus | None) -> list[tuple[str, str]]:
 
 
 def _bytes(kept: RunStatus | KeptStatus) -> str:
-    """How much is kept, and how much of that lies in files where some does."""
+    """The size of the state, and its part in files, if any."""
     spilled = f", {kept.spilled_bytes:,} of them in files" if kept.spilled_bytes else ""
     return f"{kept.size_bytes:,} bytes{spilled}"
 

@@ -30,7 +30,7 @@ class Case:
     seed: int
     workers: int
     epochs: tuple[int, ...] | None = None
-    """Which items of every input are fed, by number; an item is an epoch unless it brings its time."""
+    """The numbers of the items of every input that are fed; an item is an epoch unless it has a time."""
     rows: tuple[RowName, ...] | None = None
     choices: frozenset[int] | None = None
     crashes: int | None = None

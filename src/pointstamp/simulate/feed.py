@@ -32,7 +32,7 @@ class FedItem(NamedTuple):
 
 
 Items: TypeAlias = Sequence[FedItem]
-"""What one input is fed; times never go back."""
+"""The items of one input; times never decrease."""
 
 
 def in_event_time(plan: Plan, inputs: Mapping[str, Items]) -> dict[str, Items]:

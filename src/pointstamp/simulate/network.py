@@ -119,7 +119,7 @@ class SimulatedNetwork:
         return any(queue and queue[0][0] <= now for queue in self._queues[receiver])
 
     def receive(self, receiver: WorkerIndex) -> Sequence[Message]:
-        """Everything that has arrived; which sender's message comes next is chosen each time."""
+        """The messages that have arrived; the sender of the next one is chosen each time."""
         if not self.in_flight:
             return ()
         now = self._clock.ticks
@@ -147,5 +147,5 @@ class SimulatedTransport:
         self._network.send(self._worker, peer, message)
 
     def receive(self) -> Sequence[Message]:
-        """Everything that has arrived, oldest first per sender."""
+        """The messages that have arrived, oldest first per sender."""
         return self._network.receive(self._worker)

@@ -71,7 +71,7 @@ class Outcome:
 # floats by no more than a billionth part count as equal.
 
 Outputs: TypeAlias = Mapping[tuple[str, Time], Sequence[pa.RecordBatch]]
-"""What a run emitted, by output and time."""
+"""The rows that a run emitted, by output and time."""
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -250,7 +250,7 @@ class Report:
     unknown: list[Outcome] = field(default_factory=list)
     finding: Outcome | None = None
     last: Outcome | None = None
-    """That of the last world."""
+    """The outcome of the last world."""
     is_repeatable: bool = True
     """Whether the finding, made smaller, came again when it was repeated."""
 

@@ -117,7 +117,7 @@ class Shrinking:
 
 
 def fewest(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> Sequence[T]:
-    """As few of the items as can be found with which it still fails; all of them are known to.
+    """Search the fewest items with which it still fails; all items together fail.
 
     >>> fewest(range(10), lambda kept: 3 in kept and 7 in kept)
     [3, 7]

@@ -59,7 +59,7 @@ class WorldRun:
     choices: list[int] = field(default_factory=list)
     steps: int = 0
     crashes: int = 0
-    """How often something crashed; in a world without a driver nothing does."""
+    """The number of crashes; 0 in a world without a driver."""
 
 
 class SharedPlan(Plan):

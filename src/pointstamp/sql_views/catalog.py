@@ -39,7 +39,7 @@ class QueryCompiler(Protocol):
         ...
 
     def common_tables(self, node: exp.Expr, catalog: "Catalog") -> "Catalog":
-        """What a query may refer to that begins with WITH."""
+        """The names that a query with a WITH clause may use."""
         ...
 
     def begin(self, node: exp.Select, catalog: "Catalog", outer: Scope | None) -> Begun:
@@ -65,7 +65,7 @@ class Catalog:
     relations: Mapping[str, Relation] = field(default_factory=dict)
     """Common tables whose columns cannot be told apart by their names, or have no type yet."""
     compiler: "QueryCompiler" = field(kw_only=True)
-    """Who compiles a query, wherever one stands in another."""
+    """The compiler of queries, also of nested ones."""
     _taken: dict[str, int] = field(default_factory=dict)
 
     def with_table(self, name: str, table: Table, *, is_single: bool = False) -> "Catalog":
@@ -89,7 +89,7 @@ class Catalog:
         return replace(made, relations={**made.relations, name.lower(): relation})
 
     def in_loop(self, tables: Mapping[str, Table], *variables: str) -> "Catalog":
-        """What the body of a loop may refer to: these tables, of which some are the variables."""
+        """The tables that the body of a loop may use, some of which are its variables."""
         names = frozenset(each.lower() for each in variables)
         relations = {
             name: each.with_table(tables[name])

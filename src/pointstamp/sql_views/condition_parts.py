@@ -67,7 +67,7 @@ def _without_common_parts(branches: list[Expression]) -> Iterator[Expression]:
 
 
 def implied(condition: Expression, columns: Iterable[str]) -> Expression | None:
-    """What a condition says of some columns alone, if it is a choice and every branch says something."""
+    """The condition on some columns alone that a choice implies, if every branch implies one."""
     known = set(columns)
     found = []
     for branch in branches_of(condition):

@@ -42,7 +42,7 @@ _NOT_PLAIN: Final = ("group", "having", "limit", "offset", "qualify", "laterals"
 
 
 DEPTH_MAX: Final = 100
-"""How many nodes of a statement may stand one in another."""
+"""The maximum depth of nested nodes of a statement."""
 
 
 def rewritten(statement: exp.Expr, parameters: Mapping[str, object]) -> exp.Expr:

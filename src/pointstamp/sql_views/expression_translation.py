@@ -57,9 +57,9 @@ class Translator:
     parameters: Mapping[str, object] = field(default_factory=dict)
     answers: Mapping[int, Expression] = field(default_factory=dict)
     keys: Mapping[str, Expression] | None = None
-    """Where rows are groups: what they were grouped by, as columns, by its canonical text."""
+    """The grouping columns by canonical text, if rows are groups."""
     rows: "Translator | None" = None
-    """Where rows are groups: who translates for the rows that were grouped."""
+    """The translator for the grouped rows, if rows are groups."""
 
     def knowing(self, answers: Mapping[int, Expression]) -> "Translator":
         """The same, with more nodes that are columns by now."""
@@ -305,7 +305,7 @@ def _words(node: exp.Expr) -> str:
 # Functions whose arguments are separated by words: LIKE with ESCAPE, EXTRACT, SUBSTRING and TRIM.
 
 Translate: TypeAlias = Callable[[exp.Expr], Expression]
-"""What makes an expression of a node."""
+"""The function that translates a node to an expression."""
 
 
 def like(translate: Translate, node: exp.Like | exp.ILike | exp.RegexpLike) -> Expression:

@@ -94,7 +94,7 @@ class FromClause:
         return FromClause(self.catalog, [], []).read(alone, joins).merge()
 
     def _places_wanted(self, node: exp.Subquery) -> dict[str, int]:
-        """Which columns of a subquery have a greatest number in WHERE: the places that are looked at."""
+        """The columns of a subquery with a maximum in WHERE: the row numbers that are used."""
         if any(node.this.args.get(part) for part in ("limit", "qualify")):
             return {}
         found: dict[str, int] = {}

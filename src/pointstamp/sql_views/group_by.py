@@ -35,11 +35,11 @@ class GroupedRows:
 
     table: Table
     keys: list[Expression]
-    """What rows were grouped by, as columns of the table."""
+    """The grouping columns of the table."""
     answers: dict[int, Expression]
     """The aggregates, by their nodes."""
     counts: dict[int, bool]
-    """Which of them are 0 and not null where there are no rows."""
+    """The aggregates that are 0 and not null without rows."""
 
 
 def aggregates_in(node: exp.Expr) -> Iterator[exp.Expr]:
@@ -282,7 +282,7 @@ _GROUPING: Final = ("grouping", "grouping_id")
 
 @dataclass(slots=True)
 class GroupSets:
-    """What GROUP BY says: values to group by, and which of them are in each set."""
+    """The GROUP BY clause: values to group by, and the values of each grouping set."""
 
     nodes: list[exp.Expr]
     sets: list[tuple[int, ...]]
@@ -293,7 +293,7 @@ class GroupSets:
         return self.sets == [tuple(range(len(self.nodes)))]
 
     def merged(self, keys: list[Expression]) -> tuple[list[Expression], "GroupSets"]:
-        """What the nodes mean, and the sets of it: nodes that mean the same are one value."""
+        """The values of the nodes and the grouping sets; equivalent nodes are one value."""
         first: dict[str, int] = {}
         numbers = [first.setdefault(canonical(key), len(first)) for key in keys]
         places = [numbers.index(number) for number in range(len(first))]

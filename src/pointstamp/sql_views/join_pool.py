@@ -33,7 +33,7 @@ class Unjoined:
 
     relation: Relation
     node: exp.Expr
-    """Where it stands in the text."""
+    """Its position in the text."""
     is_cross: bool = False
     """Whether all pairs with it were asked for."""
     is_filtered: bool = False
@@ -113,7 +113,7 @@ class JoinPool:
         return bool(split(self.conditions, one.schema, other.schema).keys)
 
     def _next(self, made: Unjoined, others: list[Unjoined]) -> int:
-        """Which relation is joined next: the first that has a key, or of which pairs are meant."""
+        """The relation to join next: the first with a key, or the first that is cross joined."""
         for number, other in enumerate(others):
             if self._meet(made, other):
                 return number

@@ -64,7 +64,7 @@ def text_as(node: exp.Expr, text: str, data_type: pa.DataType) -> Expression:
 
 
 def interval_months(node: exp.Interval) -> int | None:
-    """How many months an interval has, if it is one of months, quarters or years."""
+    """The number of months of an interval of months, quarters or years."""
     unit = node.text("unit").upper().removesuffix("S")
     if unit not in _MONTHS:
         return None
@@ -72,7 +72,7 @@ def interval_months(node: exp.Interval) -> int | None:
 
 
 def interval_length(node: exp.Interval) -> timedelta:
-    """How long an interval of weeks, days, hours and the like is."""
+    """The duration of an interval of weeks, days, hours and smaller units."""
     if isinstance(node.args.get("unit"), exp.IntervalSpan):
         raise refused(
             node, "an interval of one unit TO another is not supported", "Write interval '1 day 2 hours'."

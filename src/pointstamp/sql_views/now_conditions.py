@@ -89,7 +89,7 @@ def is_now(node: exp.Expr) -> bool:
 
 
 def refused_now(node: exp.Expr) -> SqlError:
-    """What to raise where ``now()`` cannot stand."""
+    """Return the error for an unsupported ``now()``."""
     return refused(
         node,
         "now() changes without a change of the input, so a view of it cannot be kept up to date",

@@ -94,6 +94,6 @@ def _hidden(ordered: list[exp.Expr], translator: Translator) -> tuple[dict[str, 
 
 
 def in_words(node: exp.Ordered) -> str:
-    """How a column is ordered, as tables say it: Spark has nulls first, and with DESC last."""
+    """The order of a column, in the terms of tables: Spark has nulls first, and with DESC last."""
     descends, nulls_first = bool(node.args.get("desc")), bool(node.args.get("nulls_first"))
     return (" desc" if descends else " asc") + (" nulls first" if nulls_first else " nulls last")

@@ -34,7 +34,7 @@ from pointstamp.sql_views.rejection import placed, refused
 from pointstamp.sql_views.scope import Relation
 
 AT_MOST: Final = "at most"
-"""What the query around a select wants of its columns: mark of the node, from names to numbers."""
+"""The mark of a node with the columns that the outer query uses: from names to numbers."""
 
 _PLACES: Final[dict[str, OrderKind]] = {
     "row_number": "row_number",
@@ -137,7 +137,7 @@ def _with_functions(
 
 
 def _limit(select: exp.Select, found: list[exp.Window], conditions: Sequence[exp.Expr]) -> int | None:
-    """How many places are wanted at most, if that is said."""
+    """The maximum row number that is used, if there is one."""
     wanted: dict[str, int] = dict(select.meta.get(AT_MOST, {}))
     limits = [
         wanted[name.lower()] for name, each in _aliased(select) if each in found and name.lower() in wanted
@@ -235,7 +235,7 @@ def _of_place(function: str, call: exp.Expr, arguments: list[Expression]) -> Ord
 
 
 def _frame(node: exp.Window, order: WindowOrder, translator: Translator) -> RowFrame | None:
-    """Which rows a function sees; None for those up to this one, as ``over`` has them anyway."""
+    """The frame of a function; None for the rows up to the current one, the default of ``over``."""
     spec = node.args.get("spec")
     if spec is None:
         return _UP_TO_EQUALS if order.by else _WHOLE
@@ -270,7 +270,7 @@ _PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def distance(node: exp.Window, spec: exp.WindowSpec, end: str, order: pa.DataType | None) -> float:
-    """How far away a frame ends, below 0 on the other side, without end if it has none there.
+    """The distance of a frame's end, negative on the other side, infinite if it is unbounded.
 
     With the type of an order it is a distance of its values, in their unit; without one, so many rows.
     """

@@ -24,16 +24,16 @@ _WITH_WORDS_INSIDE: Final = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "TRIM", 
 """Functions whose arguments are not only separated by commas."""
 
 COMMA: Final = "by comma"
-"""What marks a join that was written as a comma."""
+"""The mark of a join that was written as a comma."""
 
 POSITION: Final = "position"
-"""What marks a column of the rows before a pipe operator that was given by its number."""
+"""The mark of a column that was given by its number before a pipe operator."""
 
 TOO_DEEP: Final = "Split the query with WITH or CREATE VIEW, or write IN for a list of values."
-"""What to do about a query that is nested too deeply."""
+"""The advice for a query that is nested too deeply."""
 
 _NESTING_MAX: Final = 200
-"""How deep parentheses and CASE may be nested before a parser is asked, which recurses in each of them."""
+"""The maximum depth of parentheses and CASE, in which the parser recurses."""
 
 _OPENING: Final = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE)
 _CLOSING: Final = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END)
@@ -52,7 +52,7 @@ _MAY_HAVE: Final = {
     "DISTINCT": _FILTERED,
     "LIMIT": _FILTERED | {"order"},
 }
-"""What a query may have so that a pipe operator becomes a part of it; else it is a common table first."""
+"""The clauses with which a pipe operator becomes a part of a query; otherwise the query becomes a CTE."""
 
 
 class SparkSql(Spark):
@@ -165,7 +165,7 @@ class SparkSql(Spark):
             return made
 
         def _parse_pipe_syntax_aggregate_fields(self) -> exp.Expr | None:
-            """What rows are grouped by: a number is a column of the rows before this operator."""
+            """The grouping values: a number is a column of the rows before this operator."""
             found: exp.Expr | None = super()._parse_pipe_syntax_aggregate_fields()
             if isinstance(found, exp.Literal) and found.is_int:
                 column = exp.column(f"column {found.name}")

@@ -18,7 +18,7 @@ from typing import Final, Literal, TypeAlias, get_args
 from pointstamp.errors import FlowError, SqlError
 
 RefreshPolicy: TypeAlias = Literal["AUTO", "INCREMENTAL", "INCREMENTAL STRICT", "FULL"]
-"""What becomes of a view at a refresh."""
+"""The action for a view at a refresh."""
 
 POLICIES: Final[tuple[RefreshPolicy, ...]] = get_args(RefreshPolicy)
 

@@ -56,7 +56,7 @@ class Compiler:
         )
 
     def common_tables(self, node: exp.Expr, catalog: Catalog) -> Catalog:
-        """What a query may refer to that begins with WITH."""
+        """The names that a query with a WITH clause may use."""
         return with_common_tables(node, catalog)
 
     def begin(self, node: exp.Select, catalog: Catalog, outer: Scope | None) -> Begun:
@@ -82,7 +82,7 @@ class Compiler:
 
 
 def with_common_tables(node: exp.Expr, catalog: Catalog) -> Catalog:
-    """What a query may refer to that begins with WITH."""
+    """The names that a query with a WITH clause may use."""
     with_ = node.args.get("with_")
     if with_ is None:
         return catalog

@@ -20,10 +20,10 @@ from pointstamp.sql_views.parsing import POSITION
 from pointstamp.sql_views.rejection import refused
 
 AT: Final = "at"
-"""What marks a node that means a column of the table, whatever it is called, as ``*`` does."""
+"""The mark of a node that refers to a column of the table, whatever its name, as ``*`` does."""
 
 ONE_ROW: Final = "one row"
-"""How the row is called over which a select without FROM is made; its column is not referred to."""
+"""The name of the single row of a select without FROM; its column cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class Relation:
 
     @property
     def columns(self) -> list[str]:
-        """What it emits, by the names that a query gave."""
+        """The emitted columns, by the names in the query."""
         return [each.column for each in self.names]
 
     def with_table(self, table: Table) -> "Relation":
@@ -212,7 +212,7 @@ def replaced(expression: Expression, columns: Mapping[str, str]) -> Expression:
 
 @dataclass(frozen=True, slots=True)
 class Aliases:
-    """What is selected, by name, and the names of FROM."""
+    """The selected columns by name, and the names of FROM."""
 
     columns: list[tuple[str, exp.Expr]]
     scope: Scope

@@ -97,7 +97,7 @@ class _Select:
     catalog: Catalog
     relation: Relation
     columns: list[tuple[str, exp.Expr]]
-    """What is selected, by name."""
+    """The selected columns, by name."""
 
     def made(self) -> Relation:
         aliases = Aliases(self.columns, self.relation.scope)
@@ -236,7 +236,7 @@ def _knowing_alike(translator: Translator, keys: list[exp.Expr], nodes: list[exp
 
 
 def _columns(node: exp.Select, relation: Relation) -> list[tuple[str, exp.Expr]]:
-    """What a select emits: names and expressions, with stars spelt out.
+    """The output of a select: names and expressions, with stars expanded.
 
     A name that FROM does not have may be the alias of a column before (a lateral alias).
     """

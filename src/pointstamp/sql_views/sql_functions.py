@@ -217,7 +217,7 @@ CHANGING: Final = frozenset(
         "uniform",
     ]
 )
-"""What has another value each time it is asked for: a view made of it could not be kept up to date."""
+"""Nondeterministic functions: a view of them could not be kept up to date."""
 
 GENERATORS: Final = frozenset(["explode", "explode_outer", "posexplode", "posexplode_outer"])
 """Functions that make several rows of one."""
@@ -285,7 +285,7 @@ AGGREGATES: Final = frozenset([*ONE_VALUE, *BY_ANOTHER, *QUANTILES])
 
 
 def called(node: exp.Anonymous, translate: Callable[[exp.Expr], Expression]) -> Expression:
-    """What a call of a function is; SqlError if there is no such function, or if its arguments do not fit."""
+    """Translate a call of a function; SqlError if the function or the types of its arguments are unknown."""
     name = str(node.this).lower()
     _check_known(node, name)
     function = SCALARS[name]

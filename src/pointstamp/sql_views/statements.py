@@ -49,7 +49,7 @@ _LATE: Final[dict[str, LatePolicy]] = {each: each for each in get_args(LatePolic
 
 @dataclass(frozen=True, slots=True)
 class LatenessPromise:
-    """How late a row may be, by which column, and what becomes of one that is later."""
+    """The allowed lateness, its column, and the treatment of late rows."""
 
     at: str
     lateness: timedelta | str | int

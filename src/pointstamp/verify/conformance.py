@@ -44,32 +44,32 @@ PROPERTIES: Final = {
     "RecvCapEnabled": "a message that is pulled was sent to that worker and not pulled before",
     "NoLateMessages": "nothing arrives at or before a time that was notified or passed",
     "DnegOwned": "no worker drops a capability that it does not own",
-    "DselfAbove": "a capability is minted at or above something owned before the activation",
-    "DdataAbove": "a message is sent strictly above something owned before the activation",
+    "DselfAbove": "a capability is minted at or above one that was owned before the activation",
+    "DdataAbove": "a message is sent strictly above a capability that was owned before the activation",
     "ArrivesLater": "a message arrives where and when its source could result in it",
     "RecordCount": (
-        "what truly exists is what a worker counts, what is in flight to it, and what is not told yet"
+        "the true counts are the counts of a worker, the messages in flight to it, and the unsent changes"
     ),
-    "TempJustified": "what a worker has yet to tell is justified by what it owns",
-    "SendUpdEnabled": "a batch of progress is a part of what its worker has yet to tell",
+    "TempJustified": "the unsent changes of a worker are justified by its capabilities",
+    "SendUpdEnabled": "a batch of progress is a part of the unsent changes of its worker",
     "GaplessSequence": "batches of progress are numbered without gaps and applied in that order, once",
-    "PtsEqGlob": "a worker counts exactly what it has been told",
-    "CMEnabled": "every change that is applied is one that the frontiers still expect",
-    "SafeCombined": "no frontier has passed anything that exists anywhere",
+    "PtsEqGlob": "the counts of a worker are the changes that it has received",
+    "CMEnabled": "every applied change is one that the frontiers still expect",
+    "SafeCombined": "no frontier has passed a pointstamp that exists on any worker",
     "FrontierNeverRegresses": "no frontier moves back",
     "Converged": "after a propagation every frontier is the implied frontier of the counts",
     "OperatorFrontierNotAhead": "no operator is shown a frontier ahead of the propagated one",
-    "NotifiedComplete": "a time that is told as complete is before every input's frontier",
-    "NotifiedInOrder": "of two comparable times the earlier is told first",
+    "NotifiedComplete": "a notified time is before the frontier of every input",
+    "NotifiedInOrder": "the earlier of two comparable times is notified first",
     "TakenInOrder": (
-        "an operator that takes times in order is told of none while an earlier one may come, epochs first"
+        "an operator that takes times in order is not notified while an earlier time may arrive, epochs first"
     ),
-    "NotifiedWasAsked": "an operator is told of a time that it has asked for, once for each request",
+    "NotifiedWasAsked": "an operator is notified of a requested time, once for each request",
     "AskedOnce": "an operator has at most one request for a time that was not served",
     "AskedIsServed": "no request is left when everything is complete",
     "Completes": "when all inputs are closed and nothing is left to do, every frontier is empty",
 }
-"""Every property that a trace is judged by, and what it says."""
+"""Every property that the verifier checks in a trace, with its meaning."""
 
 
 JUDGED: Final = {**PROPERTIES, **SNAPSHOT_PROPERTIES}
@@ -127,7 +127,7 @@ def judge(
     except BrokenError as error:
         return Verdict(Status.INVALID, error.property, str(error), number)
     except Exception as error:
-        reason = f"the judge failed: {type(error).__name__}: {error}"
+        reason = f"the verifier failed: {type(error).__name__}: {error}"
         return Verdict(Status.UNKNOWN, reason=reason, event=number)
     return Verdict(Status.VALID)
 

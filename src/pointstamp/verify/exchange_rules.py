@@ -115,7 +115,7 @@ class ExchangeRules(Rules):
         if untold and not is_justified(self.walker, owned, untold):
             broken(
                 "TempJustified",
-                f"worker {w} has yet to tell {self.show(untold)}, and what it owns does not justify that: "
+                f"worker {w} has unsent changes {self.show(untold)}, which its capabilities do not justify: "
                 f"{self.show(owned) or 'nothing'}",
             )
 
@@ -132,8 +132,8 @@ class ExchangeRules(Rules):
             if untold.get(point, 0) != count:
                 broken(
                     "SendUpdEnabled",
-                    f"worker {w} told {count:+} of {self.describe(point)}, but had {untold.get(point, 0):+} "
-                    "to tell",
+                    f"worker {w} sent {count:+} of {self.describe(point)}, but had {untold.get(point, 0):+} "
+                    "unsent",
                 )
         self.state.send_upd(w, batch)
         self._check_temp(w)
@@ -157,8 +157,8 @@ class ExchangeRules(Rules):
             if not self.expects(q, point):
                 broken(
                     "CMEnabled",
-                    f"worker {q} heard from worker {w} about {self.describe(point)}, which its frontier has "
-                    "passed",
+                    f"worker {q} received a change of worker {w} at {self.describe(point)}, which its "
+                    "frontier has passed",
                 )
         return batch
 
@@ -169,7 +169,7 @@ class ExchangeRules(Rules):
             if counted.get(point) != told:
                 broken(
                     "PtsEqGlob",
-                    f"worker {q} counts {counted.get(point)} of {self.describe(point)}, but heard of {told}",
+                    f"worker {q} counts {counted.get(point)} of {self.describe(point)}, but received {told}",
                 )
 
     # The broadcast along a tree: sums of whole batches, each an order of recv_upd.

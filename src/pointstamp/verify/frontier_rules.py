@@ -45,8 +45,8 @@ class FrontierRules(Rules):
             if self._below(event.time, told):
                 broken(
                     "NoLateMessages",
-                    f"worker {w} pulled {self.describe(point)} after the operator was told that {told} is "
-                    "complete",
+                    f"worker {w} pulled {self.describe(point)} after the operator was notified that "
+                    f"{told} is complete",
                 )
 
     def frontiers_moved(self, event: FrontiersMoved) -> None:
@@ -101,35 +101,35 @@ class FrontierRules(Rules):
                     )
 
     def notified(self, event: Notified) -> None:
-        """A notification: the time is complete at every input, and no later one was told before."""
+        """A notification: the time is complete at every input, and no later one was notified before."""
         w, operator, time = event.worker, event.operator, event.time
         for location in self._inputs.get(operator, ()):
             if any(self._below(lower, time) for lower in self.shown(w)[location]):
                 broken(
                     "NotifiedComplete",
-                    f"worker {w} told that {time} is complete while {self.at(location)} was "
+                    f"worker {w} notified that {time} is complete while {self.at(location)} was "
                     f"{times_text(self.shown(w)[location])}",
                 )
         told = self.state.notified[w].setdefault(operator, [])
         for later in told:
             if time != later and self._below(time, later):
-                broken("NotifiedInOrder", f"worker {w} told of {time} after it had told of {later}")
+                broken("NotifiedInOrder", f"worker {w} notified of {time} after it had notified of {later}")
         told[:] = [other for other in told if not self._below(other, time)]
         told.append(time)
         if operator in self._in_order:
             self._check_taken_in_order(w, operator, time)
 
     def _check_taken_in_order(self, w: int, operator: int, time: Stamp) -> None:
-        """Nothing before the time, epochs first and then rounds, can come, and none after it was told."""
+        """No earlier time, epochs first and then rounds, can arrive, and no later one was notified."""
         before = self._taken.get((w, operator))
         if before is not None and time <= before:
-            broken("TakenInOrder", f"worker {w} told of {time} after it had told of {before}")
+            broken("TakenInOrder", f"worker {w} notified of {time} after it had notified of {before}")
         self._taken[w, operator] = time
         for location in self._inputs.get(operator, ()):
             if any(lower <= time for lower in self.shown(w)[location]):
                 broken(
                     "TakenInOrder",
-                    f"worker {w} told of {time} while {self.at(location)} was "
+                    f"worker {w} notified of {time} while {self.at(location)} was "
                     f"{times_text(self.shown(w)[location])}",
                 )
 
@@ -179,8 +179,8 @@ class NotificationRules(Rules):
             known = ", ".join(map(str, sorted(pending, key=str))) or "none"
             broken(
                 "NotifiedWasAsked",
-                f"on worker {w} {self.name(operator)} was told that {time} is complete, but has no pending "
-                f"request for it; its requests: {known}",
+                f"on worker {w} {self.name(operator)} was notified that {time} is complete, but has no "
+                f"pending request for it; its requests: {known}",
             )
         pending.discard(time)
 
@@ -191,6 +191,6 @@ class NotificationRules(Rules):
                 if pending:
                     broken(
                         "AskedIsServed",
-                        f"on worker {w} {self.name(operator)} asked for {min(pending, key=str)}, but was "
-                        "never told that it is complete",
+                        f"on worker {w} {self.name(operator)} requested {min(pending, key=str)}, but was "
+                        "never notified that it is complete",
                     )

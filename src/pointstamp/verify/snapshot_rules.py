@@ -103,7 +103,7 @@ class SnapshotRules(Rules):
         self._check_not_taken(event.worker, event.operator, event.time[0], "asked for a notification")
 
     def _notified(self, event: Notified) -> None:
-        self._handled(event.worker, event.operator, event.time[0], "was told of a time")
+        self._handled(event.worker, event.operator, event.time[0], "was notified of a time")
 
     def _frontiers_shown(self, event: FrontiersShown) -> None:
         for times in event.frontiers.values():
@@ -113,7 +113,7 @@ class SnapshotRules(Rules):
     def _capability_changed(self, event: CapabilityChanged) -> None:
         if event.diff > 0:
             operator = self._operators[event.location]
-            self._check_not_taken(event.worker, operator, event.time[0], "took a capability")
+            self._check_not_taken(event.worker, operator, event.time[0], "acquired a capability")
 
     def _message_sent(self, event: MessageSent) -> None:
         self._check_not_taken(event.worker, self._operators[event.source], event.time[0], "sent a message")
@@ -136,7 +136,7 @@ class SnapshotRules(Rules):
                 broken("SnapshotOwnWorkDone", f"{who}, which owns {self.describe(point)}")
         for time in self.state.asked[w].get(operator, ()):
             if time[0] <= epoch:
-                broken("SnapshotOwnWorkDone", f"{who}, which was not told yet that {time} is complete")
+                broken("SnapshotOwnWorkDone", f"{who}, which was not notified yet that {time} is complete")
         implied = self.walker.implied_frontiers(self.state.all_rec())
         for location in self._inputs.get(operator, ()):
             for time in implied[location]:

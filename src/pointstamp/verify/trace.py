@@ -78,7 +78,7 @@ class Trace(msgspec.Struct, frozen=True):
         For a flow with custom times, give what compares them: ``own_times_of(plan)``.
         """
         if self.header.shape.has_own_times and own is None:
-            return Verdict(Status.UNKNOWN, reason="the order of the flow's own times is needed to judge it")
+            return Verdict(Status.UNKNOWN, reason="verifying it needs the order of the flow's custom times")
         walker = Walker(self.header.shape, own)
         verdict = judge(walker, self.header.workers, self.events, at_rest=self.header.is_at_rest)
         if verdict.status is Status.VALID and not self.header.is_at_rest:
@@ -188,7 +188,7 @@ def load(path: Path) -> Trace:
 
 
 def describe_event(shape: Shape, event: Event) -> str:
-    """An event as text: who, what, and where."""
+    """Return an event as text."""
 
     def at(location: int, time: Stamp) -> str:
         return f"{time} at {shape.ports[location].name}"
@@ -205,28 +205,28 @@ def describe_event(shape: Shape, event: Event) -> str:
                 f"{event.receiver}, {at(event.target, event.time)}"
             )
         case CapabilityChanged():
-            act = "took" if event.diff > 0 else "gave up"
+            act = "acquired" if event.diff > 0 else "dropped"
             return f"{who} {act} the capability for {at(event.location, event.time)}"
         case ActivationEnded():
             return f"{who} ended an activation with {_changes(shape, event.changes)}"
         case ProgressSent():
-            return f"{who} told all workers, as batch {event.sequence}: {_changes(shape, event.changes)}"
+            return f"{who} broadcast batch {event.sequence}: {_changes(shape, event.changes)}"
         case ProgressReceived():
-            return f"{who} heard batch {event.sequence} of worker {event.sender}"
+            return f"{who} received batch {event.sequence} of worker {event.sender}"
         case ProgressSummed():
             parts = [f"batch {number} of worker {sender}" for sender, number in event.batches]
             parts += [f"sum {number} of worker {sender}" for sender, number in event.sums]
             return f"{who} consolidated, as sum {event.sequence}: {', '.join(parts)}"
         case SumReceived():
-            return f"{who} heard sum {event.sequence}"
+            return f"{who} received sum {event.sequence}"
         case FrontiersMoved():
             return f"{who} propagated: {_frontiers(shape, event.frontiers) or 'no frontier moved'}"
         case FrontiersShown():
             return f"{who} called an operator that watches {_frontiers(shape, event.frontiers)}"
         case NotificationAsked():
-            return f"{who}: {shape.operator(event.operator)} asked to be told when {event.time} is complete"
+            return f"{who}: {shape.operator(event.operator)} requested a notification for {event.time}"
         case Notified():
-            return f"{who} told {shape.operator(event.operator)} that {event.time} is complete"
+            return f"{who} notified {shape.operator(event.operator)} that {event.time} is complete"
         case SnapshotTaken():
             return f"{who} took the snapshot of epoch {event.epoch} of {shape.operator(event.operator)}"
 

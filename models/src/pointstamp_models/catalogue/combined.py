@@ -40,7 +40,7 @@ class QuietWhileOperating(WholeBatchExchange):
     """
 
     def operations_left(self, state: ExchangeState) -> int | None:
-        """As many as before, but only when nothing is in flight."""
+        """The same number, but only if nothing is in flight."""
         unheard = any(state.temp) or any(queue for row in state.msg for queue in row)
         existing = sum(number for _, number in self.rec(state))
         return None if unheard or existing > 2 else state.ops

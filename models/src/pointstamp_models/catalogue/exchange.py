@@ -58,7 +58,7 @@ class Recurrent(Exchange):
         super().__init__(order, caps, ops=0)
 
     def operations_left(self, state: ExchangeState) -> int | None:
-        """As many as before, but only while the backlog is small."""
+        """The same number, but only while the backlog is small."""
         on_their_way = any(queue for row in state.msg for queue in row)
         kept = sum(abs(number) for temp in state.temp for _, number in temp)
         existing = sum(number for _, number in self.rec(state))
@@ -85,7 +85,7 @@ class JustifiesAsManyAsOwned(Exchange):
     """M2.3: the third disjunct of justified is M(p) <= C(p)."""
 
     def justified(self, caps: ZM, m: ZM) -> bool:
-        """As many are enough."""
+        """The number owned is enough."""
         return all(
             supported(self.order, m, point)
             or covered(self.order, caps, point)

@@ -44,7 +44,7 @@ def two_at_x_one_at_y() -> LocalPropagation:
 
 
 def bounded() -> LocalPropagation:
-    """As ``one_at_x``, where results_in answers None above time 2."""
+    """Like ``one_at_x``, but results_in returns None above time 2."""
     return one_at_x(graph=loop(bound=2))
 
 

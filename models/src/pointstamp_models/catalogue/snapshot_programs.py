@@ -38,14 +38,14 @@ def remember(log: Value, time: Time, value: Value) -> Effects:
 
 
 def send_ahead(log: Value, time: Time, value: Value) -> Effects:
-    """As remember, and what enters the loop sends a message into the next epoch."""
+    """Like remember, but a message that enters the loop sends a message into the next epoch."""
     effects = remember(log, time, value)
     ahead = (("ahead", value + "'"),) if time[1] == 0 else ()
     return effects._replace(sends=effects.sends + ahead)
 
 
 def open_window(log: Value, time: Time, value: Value) -> Effects:
-    """As remember, and what enters the loop opens a window that closes with the next epoch."""
+    """Like remember, but a message that enters the loop opens a window that closes with the next epoch."""
     return remember(log, time, value)._replace(requests=((time[0] + 1, LAST_ROUND),) if time[1] == 0 else ())
 
 

@@ -90,7 +90,7 @@ class HeldNowSaved(EpochSnapshots):
     """
 
     def saved_held(self, c: Configuration, v: NodeIndex, epoch: Epoch) -> Held:
-        """What is still held for later epochs."""
+        """The capabilities that are still held for later epochs."""
         return tuple((time, made) for time, made in c.held[v] if made <= epoch < time[0])
 
 
@@ -98,7 +98,7 @@ class ChannelsKept(EpochSnapshots):
     """M7.5: messages in flight survive the recovery."""
 
     def restored_inboxes(self, c: Configuration, epoch: Epoch) -> tuple[Inbox, ...]:
-        """Everything that was in flight stays in flight."""
+        """All messages in flight stay in flight."""
         restored = super().restored_inboxes(c, epoch)
         return tuple(old + new for old, new in zip(c.inboxes, restored, strict=True))
 
@@ -142,7 +142,7 @@ class SinkCommitsAlone(EpochSnapshots):
     """C5 dropped: output is shown when the sink has saved its epoch, without waiting for all others."""
 
     def observe(self, state: Configuration) -> Seen:
-        """What the least advanced sink has saved."""
+        """The output up to the epoch that the least advanced sink has saved."""
         saved = [len(state.archives[self.flow.index_of[name]]) - 1 for name in self.flow.sinks]
         return self.seen_up_to(state, min(saved))
 

@@ -15,14 +15,14 @@ from pointstamp_models.spec.multiset import EMPTY, ZM, Point, chain
 from pointstamp_models.spec.tails import TailedExchange
 
 TAIL: Final = frozenset({1, 2})
-"""Of a chain of three: all but the first."""
+"""All points of a chain of three but the first."""
 
 
 class RowsLeaveTheTail(TailedExchange):
     """MT.1: what is sent inside the tail may go to any worker."""
 
     def stays(self, w: WorkerIndex, operation: Operation) -> bool:
-        """As in the exchange protocol."""
+        """The rule of the exchange protocol."""
         return True
 
 

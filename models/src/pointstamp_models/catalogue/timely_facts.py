@@ -121,7 +121,7 @@ class OneStepClock(Timely):
     """Clock by the shorter formula of Proposition 3, which is Close_up only where Condition 2 holds."""
 
     def close_up(self, relation: Relation) -> dict[Pointstamp, int]:
-        """What a pointstamp could result in, without closing it further."""
+        """The pointstamps that a pointstamp could result in, without further closure."""
         return {p: union(self.bit[q] for q in relation.above(p)) for p in self.bit}
 
 

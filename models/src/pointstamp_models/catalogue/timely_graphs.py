@@ -63,7 +63,7 @@ class Batch(Node):
         return Reaction(tuple(sorted({*state, message})), (message[0],))
 
     def on_notification(self, state: LocalState, time: Time) -> Reaction:
-        """Everything that was kept for this time."""
+        """All messages that were kept for this time."""
         done = [message for message in state if message[0] == time]
         kept = tuple(message for message in state if message[0] != time)
         return Reaction(kept, sent=tuple((out, message) for out in self.outs for message in done))

@@ -17,10 +17,10 @@ S = TypeVar("S", bound=tuple[Any, ...])
 
 
 class Causal(Protocol):
-    """What the causal order needs to know of a step, from its label alone."""
+    """The facts that the causal order needs of a step, from its label alone."""
 
     def processor_of(self, label: Label) -> Hashable | None:
-        """Who takes the step; None for a recovery, which all take together."""
+        """The processor of the step; None for a recovery, which all take together."""
         ...
 
     def messages_of(self, label: Label) -> tuple[Sequence[Hashable], Sequence[Hashable]]:

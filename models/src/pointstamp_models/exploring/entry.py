@@ -1,4 +1,4 @@
-"""How a model is put before the judge: its instances, its broken variants, and its other checks.
+"""The entry of a model in the catalog: its instances, its mutants, and its other checks.
 
 An *instance* is a model with small parameters that is explored whole; where a state count is published,
 reaching another one is a failure. A *mutant* is the model with one named change, and must be rejected by
@@ -57,7 +57,7 @@ class Mutant:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a check that is not an exploration found: the verdict, how many cases, and a line to print."""
+    """The result of a check that is not an exploration: the verdict, the number of cases, and a line."""
 
     holds: bool
     cases: int

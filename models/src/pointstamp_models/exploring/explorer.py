@@ -51,11 +51,11 @@ class Violation:
     loops_to: int | None = None
 
     def steps(self) -> int:
-        """How many steps the trace takes after the initial state."""
+        """The number of steps of the trace after the initial state."""
         return len(self.trace) - 1
 
     def headline(self) -> str:
-        """Which property is broken, and how soon."""
+        """The violated property, and the length of the trace."""
         if self.loops_to is not None:
             return f"{self.property} is broken by a fair run that continues forever"
         match self.steps():
@@ -92,7 +92,7 @@ class Edge:
 
 @dataclass(slots=True)
 class Exploration(Generic[S]):
-    """What an exploration found. Changed by ``explore`` alone, while it runs.
+    """The result of an exploration. Changed by ``explore`` only, while it runs.
 
     ``complete``: every reachable state was reached, judged and left by each of its steps. ``transitions``
     counts steps with their labels, so two ways from one state to another count twice. ``edges`` stand in
@@ -114,7 +114,7 @@ class Exploration(Generic[S]):
 
     @property
     def states(self) -> int:
-        """How many distinct states were reached."""
+        """The number of distinct reached states."""
         return len(self.table)
 
     @property
@@ -160,7 +160,7 @@ class Exploration(Generic[S]):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an exploration is: for a live display."""
+    """The progress of an exploration, for a live display."""
 
     states: int
     transitions: int

@@ -5,8 +5,8 @@ counts. A mutant is right if it is rejected by the very property that it is ther
 property is judged, because a mutant that trips over something else first proves nothing about it. An
 equivalent mutant is right if it keeps every property and reaches exactly the states of the true model.
 
-A verdict is plain data, because it comes from another process. Errors are not caught here: whoever runs the
-task reports them.
+A verdict is plain data, because it comes from another process. Errors are not caught here: the process that
+runs the task reports them.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Report: TypeAlias = Callable[[Progress], None]
 
 
 class Kind(StrEnum):
-    """What a task is about."""
+    """The kind of a task."""
 
     INSTANCE = "instance"
     MUTANT = "mutant"
@@ -42,7 +42,7 @@ class Task:
 
     @property
     def kind(self) -> Kind:
-        """What this task is about; a check that is there to reject a mutant is about that mutant."""
+        """The kind of this task; a check that must reject a mutant has the kind of the mutant."""
         match self.work:
             case Instance():
                 return Kind.INSTANCE
@@ -68,7 +68,7 @@ class Task:
 
     @property
     def change(self) -> str:
-        """How a mutant differs from the model; of a check that rejects one, its name says so."""
+        """The difference of a mutant from the model; for a check that rejects one, its name."""
         match self.work:
             case Mutant(change=change):
                 return change
@@ -80,7 +80,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one task found. It is right if there are no problems.
+    """The result of one task. It is right if there are no problems.
 
     ``change`` is how a mutant differs, ``detail`` one line on what was found. ``violation`` is what broke: a
     problem for an instance, the purpose of a mutant. An exploration has states, a check has cases.

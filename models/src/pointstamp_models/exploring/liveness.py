@@ -129,7 +129,7 @@ class _FairGraph(Generic[S]):
         return range(self.first_edge[origin], self.first_edge[origin + 1])
 
     def targets(self, origin: StateIndex, within: Collection[StateIndex]) -> Iterator[StateIndex]:
-        """Where steps lead from this state inside a part of the graph."""
+        """The successors of this state inside a part of the graph."""
         for number in self.edges_from(origin):
             target = self.edges[number].target
             if target in within:

@@ -125,7 +125,7 @@ def run(
 
 
 def cores() -> int:
-    """How many cores this process may use, which in a container are fewer than the machine has."""
+    """The number of cores that this process may use; in a container fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -138,7 +138,7 @@ def _tasks_of(entry: Entry) -> list[Task]:
 
 
 def _size(task: Task) -> tuple[bool, float]:
-    """How much work a task may be, to begin with the largest: a late large one would run alone at the end.
+    """The estimated work of a task, to start with the largest: a late one would run alone at the end.
 
     What is unknown counts as large, except mutants, most of which are rejected after a few states.
     """

@@ -27,7 +27,7 @@ Answer = TypeVar("Answer")
 JobIndex: TypeAlias = int
 
 NEWS_INTERVAL_SECONDS: Final = 0.1
-"""How often a process speaks at most, so that news never slow down the work."""
+"""The minimum seconds between two reports of a process, so that reports never slow down the work."""
 
 # Spawned, not forked: the parent may have threads (a live display has one), and forking them is unsound.
 _PROCESSES: Final = get_context("spawn")
@@ -130,7 +130,7 @@ class _Worker(Generic[Job, News, Answer]):
             self.pipe.send_bytes(packed)
 
     def next_event(self) -> Event[News, Answer]:
-        """What the process says next; if it says nothing more, it has died and the job is lost."""
+        """The next report of the process; without one, the process has died and the job is lost."""
         try:
             event, content = self.pipe.recv()
         except (EOFError, ConnectionResetError):
@@ -181,7 +181,7 @@ def _news_through(pipe: Connection) -> Callable[[Any], None]:
 
 
 def _last_line(error: BaseException) -> str:
-    """What a traceback ends with, and where: ``KeyError: 'x' (clocks.py:12)``."""
+    """The last line of a traceback, with its place: ``KeyError: 'x' (clocks.py:12)``."""
     message = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
     frames = traceback.extract_tb(error.__traceback__)
     return f"{message} ({PurePath(frames[-1].filename).name}:{frames[-1].lineno})" if frames else message

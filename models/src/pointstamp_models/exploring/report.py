@@ -1,4 +1,4 @@
-"""What the judge found, as rows, as plain text and as one JSON document.
+"""The report of all tasks, as rows, as plain text and as one JSON document.
 
 Rows are strings in the columns of ``COLUMNS``, so that a terminal and a file show the same figures. A model
 has a row for each instance, one for each other check, and one for its mutants together. The JSON document
@@ -29,7 +29,7 @@ class Row(NamedTuple):
     right: bool
 
     def cells(self) -> tuple[str, ...]:
-        """What stands in the columns."""
+        """The cells of the columns."""
         return tuple(str(cell) for cell in self[: len(COLUMNS)])
 
 
@@ -118,7 +118,7 @@ def table_text(findings: Findings) -> str:
 
 
 def failures_text(findings: Findings) -> str:
-    """Everything that is wrong, each with its shortest trace if there is one."""
+    """The problems, each with its shortest trace if there is one."""
     return "\n\n".join(_failure_text(verdict) for verdict in findings.wrong)
 
 

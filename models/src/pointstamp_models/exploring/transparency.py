@@ -27,7 +27,7 @@ Execution: TypeAlias = Sequence[tuple[Label, S]]
 
 
 class Recoverable(Protocol[S]):
-    """What the explainer needs to know of a model with failures; a model may offer it itself."""
+    """The interface that the explainer needs of a model with failures; a model may implement it itself."""
 
     def is_recovery(self, label: Label) -> bool:
         """Whether this step restarts the whole system; it ends a generation."""
@@ -46,7 +46,7 @@ class Recoverable(Protocol[S]):
         ...
 
     def observe(self, state: S) -> Hashable:
-        """What the outside sees of a state; equal exactly when the observer sees no difference."""
+        """The observation of a state; equal exactly if an observer sees no difference."""
         ...
 
     def without_failures(self, state: S) -> S:
@@ -225,7 +225,7 @@ def side_by_side(model: Recoverable[S], explanation: Explanation[S]) -> str:
 
 
 def _right_column(model: Recoverable[S], explanation: Explanation[S]) -> dict[int, tuple[int | None, str]]:
-    """What stands on the right of each step: the same step with its new number, or why it is dropped.
+    """The right column of each step: the step with its new number, or the reason why it is dropped.
 
     From a flaw in the replay on there is no explanation, and a question mark stands for every step kept.
     """
@@ -284,7 +284,7 @@ def first_unexplained(
     *,
     specified: Callable[[S], Hashable] | None = None,
 ) -> tuple[int, Explanation[S] | None]:
-    """How many executions were explained, and the first that was not."""
+    """The number of explained executions, and the first unexplained one."""
     explained = 0
     for execution in executions:
         explanation = explain(model, execution, specified=specified)

@@ -52,7 +52,7 @@ class AccumulatingState(NamedTuple):
 
 
 def added(parts: Sum) -> ZM:
-    """What a sum changes."""
+    """The changes of a sum."""
     return total(batch for _, batch in parts)
 
 
@@ -73,7 +73,7 @@ class Accumulating(Model[AccumulatingState]):
         self.abstract = cache(self._abstract)
 
     def initial(self) -> Iterable[AccumulatingState]:
-        """That of the exchange protocol, with nothing at any station."""
+        """The initial state of the exchange protocol, with nothing at any station."""
         for state in self.exchange.initial():
             yield self.at_rest(state)
 
@@ -107,11 +107,11 @@ class Accumulating(Model[AccumulatingState]):
         )
 
     def sums_down(self, parts: Sum) -> Iterable[Sum]:
-        """What the top makes of the batches that it has taken: one sum."""
+        """The sum of the batches that the top has taken."""
         return (parts,)
 
     def takes(self, queue: Queue) -> int:
-        """Which batch of a queue a root takes next: the oldest."""
+        """The batch of a queue that a root takes next: the oldest."""
         return 0
 
     def hearers(self) -> Iterable[WorkerIndex]:
@@ -295,7 +295,7 @@ class Accumulating(Model[AccumulatingState]):
         return {f"{kind}({w})": partial(_is_step, kind, w) for kind in kinds for w in self.workers}
 
     def liveness(self) -> Mapping[str, LeadsTo[AccumulatingState]]:
-        """As in the exchange protocol: what is vacant is in the end known to be."""
+        """Liveness as in the exchange protocol: every view eventually becomes vacant where the truth is."""
         return {
             name: LeadsTo(partial(self._holds_there, each.trigger), partial(self._holds_there, each.goal))
             for name, each in self.exchange.liveness().items()

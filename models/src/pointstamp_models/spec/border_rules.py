@@ -161,7 +161,7 @@ class BorderRules(Model[Configuration]):
         return EVENT_RULE, (("-", *event), *produced), (archive, (epoch, after))
 
     def next_messages(self, state: Configuration, p: int) -> list[tuple[Stream, Epoch, Datum]]:
-        """What task p may read next on its inputs, at most one message a stream where SeqUnique holds."""
+        """The messages that task p may read next on its inputs, at most one per stream if SeqUnique holds."""
         at = dict(zip(self.tasks[p].inputs, state.cursors[p], strict=False))
         return [(s, epoch, datum) for s, n, epoch, datum in state.messages if at.get(s) == n]
 

@@ -30,7 +30,7 @@ class AlignedBorders(BorderRules):
     name: ClassVar[str] = "borders"
 
     def invariants(self) -> Mapping[str, Invariant[Configuration]]:
-        """What holds of every reachable configuration."""
+        """The properties of every reachable configuration."""
         return {
             "ArchContig": self.archives_are_contiguous,
             "SeqUnique": self.numbers_are_unique,
@@ -43,7 +43,7 @@ class AlignedBorders(BorderRules):
         }
 
     def step_properties(self) -> Mapping[str, StepProperty[Configuration]]:
-        """What holds of every reachable step; LcsExplained is lemma B.10-11 for F-RECOVER."""
+        """The properties of every reachable step; LcsExplained is lemma B.10-11 for F-RECOVER."""
         return {
             "GceMono": lambda c, label, d: self.gce(c) <= self.gce(d),
             "OutMono": lambda c, label, d: set(self.observe(c)) <= set(self.observe(d)),
@@ -181,7 +181,7 @@ class AlignedBorders(BorderRules):
         return label[1] if len(label) > 1 else None
 
     def messages_of(self, label: Label) -> tuple[list[Message], list[Message]]:
-        """What the step consumes and what it produces."""
+        """The messages that the step consumes and produces."""
         return messages_of(label[3], dict(label[2])) if len(label) > 3 else ([], [])
 
     def describe_label(self, label: Label) -> str:
@@ -192,7 +192,7 @@ class AlignedBorders(BorderRules):
         return f"{label[0]}({label[1]}): {' '.join(actions)}"
 
     def describe_state(self, state: Configuration) -> str:
-        """What each task holds and what it has written; the sources never change and are left out."""
+        """The state and the output of each task; the sources never change and are omitted."""
         parts = [f"gce = {self.gce(state)}"]
         streams = by_stream(state.messages)
         for task, (archive, volatile) in zip(self.tasks, state.sigma, strict=True):

@@ -119,7 +119,7 @@ class Broadcasting(Model[S]):
         return self.workers
 
     def deliverable(self, queue: Queue) -> Iterable[int]:
-        """Which messages of a queue may be received next: the oldest alone."""
+        """The messages of a queue that may be received next: the oldest only."""
         return range(min(1, len(queue)))
 
     def after_delivery(self, queue: Queue, index: int) -> Queue:
@@ -179,16 +179,16 @@ class Broadcasting(Model[S]):
         )
 
     def glob_vacant_implies_rec_vacant(self, state: S) -> bool:
-        """Where a view is vacant up to a point, the true occupancy is."""
+        """If a view is vacant up to a point, the true occupancy is vacant."""
         truly = self.vacancies(self.rec(state))
         return all(self.vacancies(view) <= truly for view in self.network(state).glob)
 
     def rec_vacancy_is_kept(self, before: S, label: Label, after: S) -> bool:
-        """Where the true occupancy is vacant up to a point, it stays so."""
+        """If the true occupancy is vacant up to a point, it stays vacant."""
         return self.vacancies(self.rec(before)) <= self.vacancies(self.rec(after))
 
     def glob_vacancy_is_kept(self, before: S, label: Label, after: S) -> bool:
-        """Where a view is vacant up to a point, it stays so."""
+        """If a view is vacant up to a point, it stays vacant."""
         views = zip(self.network(before).glob, self.network(after).glob, strict=True)
         return all(then is now or self.vacancies(then) <= self.vacancies(now) for then, now in views)
 

@@ -56,7 +56,7 @@ class ClocksState(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """What one perf_op consumes and produces, and how that changes the occupancy."""
+    """The consumption and production of one perf_op, and the change of the occupancy."""
 
     consumed: ZM
     produced: ZM
@@ -115,11 +115,11 @@ class Clocks(Broadcasting[ClocksState]):
         return upright(self.support_order(), m)
 
     def change(self, consumed: ZM, produced: ZM) -> ZM:
-        """What an operation changes: produced minus consumed."""
+        """The change of an operation: produced minus consumed."""
         return minus(produced, consumed)
 
     def consumable(self, state: ClocksState, w: WorkerIndex) -> ZM:
-        """What w may consume: whatever is truly there."""
+        """The records that w may consume: those that truly exist."""
         return state.rec
 
     def may_perform(self, change: ZM) -> bool:
@@ -169,7 +169,7 @@ class Clocks(Broadcasting[ClocksState]):
     # Properties, by the names of the papers.
 
     def invariants(self) -> Mapping[str, Invariant[ClocksState]]:
-        """What holds in every reachable state; Inv1 is what users rely on."""
+        """The properties of every reachable state; users rely on Inv1."""
         return {
             "RecNonneg": self.rec_nonneg,
             "RecordCount": self.record_count,
@@ -181,7 +181,7 @@ class Clocks(Broadcasting[ClocksState]):
         }
 
     def step_properties(self) -> Mapping[str, StepProperty[ClocksState]]:
-        """What holds for every reachable step; with Inv1, Safe2 says that vacant views are right forever."""
+        """The properties of every reachable step; with Inv1, Safe2 means that vacant views stay right."""
         return {"Safe2": self.rec_vacancy_is_kept, "Safe3": self.glob_vacancy_is_kept}
 
     def rec_nonneg(self, state: ClocksState) -> bool:

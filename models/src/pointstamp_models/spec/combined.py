@@ -98,7 +98,7 @@ class CombinedTracker(Model[CombinedState]):
     # What a broken variant may change.
 
     def initial_views(self, exchange: ExchangeState) -> tuple[ZM, ...]:
-        """What each worker takes to exist at the start: the capabilities of all workers, its own included."""
+        """The initial view of each worker: the capabilities of all workers, its own included."""
         return exchange.glob
 
     def may_receive(self, state: CombinedState, q: WorkerIndex) -> bool:
@@ -106,7 +106,7 @@ class CombinedTracker(Model[CombinedState]):
         return state.init[q]
 
     def propagated(self, conf: Configuration) -> Configuration | None:
-        """What one propagate action leads to: no work is left; None if that takes too long."""
+        """The state after one propagate action, without work left; None if that takes too long."""
         return self.propagation.settle(conf)
 
     # Actions.
@@ -137,7 +137,7 @@ class CombinedTracker(Model[CombinedState]):
     def recv_upd(
         self, state: CombinedState, exchange: ExchangeState, w: WorkerIndex, q: WorkerIndex
     ) -> CombinedState:
-        """What the exchange protocol makes of it, and q changes the multiplicities that w told it."""
+        """The action of the exchange protocol; q also changes the multiplicities that w sent."""
         after = CombinedState(*exchange, state.pts, state.imp, state.work, state.init)
         return self._with_prop(after, q, self._received(state.prop(q), state.msg[w][q][0]))
 
@@ -150,7 +150,7 @@ class CombinedTracker(Model[CombinedState]):
     # Properties, by the names of the paper and of the Isabelle theory.
 
     def invariants(self) -> Mapping[str, Invariant[CombinedState]]:
-        """What holds in every reachable state; SafeCombined is what operators rely on."""
+        """The properties of every reachable state; operators rely on SafeCombined."""
         return {
             "PtsEqGlob": self.pts_eq_glob,
             "Converged": lambda state: all(self._converged(state.prop(w)) for w in self.workers),
@@ -160,7 +160,7 @@ class CombinedTracker(Model[CombinedState]):
         }
 
     def step_properties(self) -> Mapping[str, StepProperty[CombinedState]]:
-        """What holds for every reachable step."""
+        """The properties of every reachable step."""
         return {"CMEnabled": self.cm_enabled, "FrontierNeverRegresses": self.frontier_never_regresses}
 
     def pts_eq_glob(self, state: CombinedState) -> bool:

@@ -127,7 +127,7 @@ class Composed(Model[ComposedState]):
     def _moves(
         self, part: TimelyActions, state: TimelyState, clock: int
     ) -> Iterator[tuple[Label, TimelyState]]:
-        """What one graph may do by itself, or its environment at the edges that are not shared."""
+        """The actions of one graph, or of its environment at edges that are not shared."""
         own_clock = sum(bit for pointstamp, bit in part.bit.items() if clock & self.whole.bit[pointstamp])
         yield IDLE, state
         yield from part.messages_received(state)

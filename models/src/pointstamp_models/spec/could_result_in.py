@@ -31,7 +31,7 @@ def one_step(graph: Graph) -> Pairs:
 
 
 def same_time(graph: Graph) -> Pairs:
-    """What Naiad takes for ->1 at every ordinary node: a message may go out at the time of the event."""
+    """Naiad's ->1 for every ordinary node: a message may be sent at the time of the event."""
     return frozenset(
         ((p, time), (edge, time))
         for p in graph.nodes
@@ -115,12 +115,12 @@ def new_requests(graph: Graph) -> frozenset[NewRequest]:
 
 
 def requests_into_the_past(graph: Graph) -> list[NewRequest]:
-    """What breaks Condition 1: if (p, t) ->N (p, t') then t <= t'. Empty if the condition holds."""
+    """The violations of Condition 1: if (p, t) ->N (p, t') then t <= t'. Empty if the condition holds."""
     return [found for found in new_requests(graph) if not graph.times.less_equal(found.event, found.request)]
 
 
 def messages_into_the_past(relation: CouldResultIn) -> list[tuple[Pointstamp, Pointstamp]]:
-    """What breaks Condition 2: if (p, t) ~> (e, t') and e leads to p then t <= t'. Empty if it holds."""
+    """Violations of Condition 2: if (p, t) ~> (e, t') and e leads to p then t <= t'. Empty if it holds."""
     order = relation.graph.times
     return [
         ((p, time), (edge.name, back))
@@ -151,7 +151,7 @@ def close_up(relation: CouldResultIn, pointstamps: Iterable[Pointstamp]) -> froz
 
 
 def above_any(relation: CouldResultIn, pointstamps: Iterable[Pointstamp]) -> frozenset[Pointstamp]:
-    """What some element of S could result in; equal to Close_up(S) if Condition 2 holds (Proposition 3)."""
+    """The pointstamps that some element of S could result in; Close_up(S) if Condition 2 holds (Prop. 3)."""
     return frozenset(upper for lower in pointstamps for upper in relation.above(lower))
 
 

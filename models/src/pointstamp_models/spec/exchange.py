@@ -59,11 +59,11 @@ class ExchangeState(NamedTuple):
     msg: tuple[tuple[Queue, ...], ...]
     glob: tuple[ZM, ...]
     ops: int
-    """How many operations may still be performed."""
+    """The number of operations that may still be performed."""
 
 
 class Operation(NamedTuple):
-    """What one perf_op does at once."""
+    """The atomic effect of one perf_op."""
 
     dropped: ZM
     """Dneg: capabilities that the worker gives up."""
@@ -77,11 +77,11 @@ class Operation(NamedTuple):
         return any(self.sent) or self.dropped != self.minted
 
     def of_worker(self) -> ZM:
-        """How the capabilities of the worker change."""
+        """The change of the worker's capabilities."""
         return minus(self.minted, self.dropped)
 
     def of_all(self) -> ZM:
-        """How the true occupancy changes."""
+        """The change of the true occupancy."""
         return total((self.of_worker(), *self.sent))
 
 
@@ -118,7 +118,7 @@ class Exchange(Broadcasting[ExchangeState]):
         return ExchangeState(state.caps, state.data, *network, state.ops)
 
     def rec(self, state: ExchangeState) -> ZM:
-        """Everything that is owned or carried."""
+        """All capabilities that are owned or carried by messages."""
         rec: ZM = self.occupancy(state.caps + state.data)
         return rec
 
@@ -134,7 +134,7 @@ class Exchange(Broadcasting[ExchangeState]):
         return self.small_operations
 
     def operations_left(self, state: ExchangeState) -> int | None:
-        """How many operations are left after one more, None if this one is already too much."""
+        """The number of operations left after one more; None if this one exceeds the limit."""
         return state.ops - 1 if state.ops > 0 else None
 
     def may_drop(self, state: ExchangeState, w: WorkerIndex, operation: Operation) -> bool:
@@ -164,7 +164,7 @@ class Exchange(Broadcasting[ExchangeState]):
         return self.justified(state.caps[w], rest)
 
     def reported_by_recv_cap(self, point: Point) -> ZM:
-        """What the receiver of a message has to broadcast: nothing, because rec does not change."""
+        """The changes that the receiver of a message broadcasts: none, because rec does not change."""
         return EMPTY
 
     # Actions.
@@ -226,7 +226,7 @@ class Exchange(Broadcasting[ExchangeState]):
     # Properties, by the names of the paper and of the Isabelle theory.
 
     def invariants(self) -> Mapping[str, Invariant[ExchangeState]]:
-        """What holds in every reachable state; GlobVacImpRecVac is what users rely on."""
+        """The properties of every reachable state; users rely on GlobVacImpRecVac."""
         return {
             "CapsNonneg": self.caps_nonneg,
             "RecordCount": self.record_count,
@@ -241,7 +241,7 @@ class Exchange(Broadcasting[ExchangeState]):
         }
 
     def step_properties(self) -> Mapping[str, StepProperty[ExchangeState]]:
-        """What holds for every reachable step."""
+        """The properties of every reachable step."""
         return {"RecordsMono": self.rec_vacancy_is_kept, "GlobMono": self.glob_vacancy_is_kept}
 
     def may_stop(self, state: ExchangeState) -> bool:
@@ -334,7 +334,7 @@ class Exchange(Broadcasting[ExchangeState]):
         )
 
     def fairness(self) -> Mapping[str, Callable[[ExchangeState, Label], bool]]:
-        """As in broadcasting, and data messages in the end arrive."""
+        """The fairness of broadcasting; data messages eventually arrive."""
         arrivals = {
             f"recv_cap({w}, {self.order.names[p]})": partial(has_label, ("recv_cap", w, p))
             for w in self.workers

@@ -1,4 +1,4 @@
-"""What every executable model offers: states, steps, and the properties that judge them.
+"""The interface of every executable model: states, steps, and properties.
 
 A model is a state machine in the sense of TLA+: initial states, a next-state relation, and three kinds
 of property. An *invariant* is about one state, a *step property* about one step, and a *witness* is
@@ -73,7 +73,7 @@ class Model(ABC, Generic[S]):
         return {}
 
     def liveness(self) -> Mapping[str, LeadsTo[S]]:
-        """What must eventually happen in every fair run."""
+        """The liveness properties of every fair run."""
         return {}
 
     def describe_label(self, label: Label) -> str:

@@ -19,7 +19,7 @@ EMPTY: ZM = ()
 
 
 class StrictOrder(Protocol):
-    """What the predicates need to know of an order: which points lie strictly below which."""
+    """The order that the predicates need: which points are strictly below which."""
 
     def less(self, lower: Point, upper: Point) -> bool:
         """Whether lower < upper in the partial order, never for equal points."""
@@ -153,7 +153,7 @@ def justified(order: StrictOrder, caps: ZM, m: ZM) -> bool:
 
 
 def justified_with(order: StrictOrder, caps: ZM, m: ZM, later: ZM) -> bool:
-    """As justified, where what the same worker sends later may support m as well."""
+    """Like justified, but later messages of the same worker may support m as well."""
     return all(
         supported(order, m, point)
         or supported(order, later, point)

@@ -30,7 +30,7 @@ Pointstamp: TypeAlias = tuple[Location, Time]
 
 
 class Reaction(NamedTuple):
-    """What g1 gives: the next local state, new requests, and messages with the edges they go to, in order."""
+    """The result of g1: the next local state, new requests, and messages with their edges, in order."""
 
     state: LocalState
     requests: tuple[Time, ...] = ()

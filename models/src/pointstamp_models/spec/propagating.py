@@ -63,7 +63,7 @@ class Propagation:
     # What a broken variant may change.
 
     def broken_axioms(self) -> list[str]:
-        """Why this graph must be refused; nothing for a graph that satisfies the axioms."""
+        """The reasons why this graph is rejected; none for a graph that satisfies the axioms."""
         return self.graph.broken_axioms(self.times)
 
     def may_change(self, conf: Configuration, location: Location, time: Time) -> bool:
@@ -77,7 +77,7 @@ class Propagation:
         return not any(t != time and less_equal(t, time) for entries in conf.work for t, _ in entries)
 
     def pushed(self, before: Counts, after: Counts) -> Counts:
-        """What successors are told when imp changes here: the change of its frontier, not of its counts."""
+        """The change that successors get when imp changes here: of its frontier, not of its counts."""
         return minus(self._frontier(after), self._frontier(before))
 
     def arrival(self, time: Time, summary: Summary) -> Time | None:

@@ -80,7 +80,7 @@ class LocalPropagation(Propagation, Model[PropagationState]):
         return not any(state.work)
 
     def invariants(self) -> Mapping[str, Invariant[PropagationState]]:
-        """What holds in every state, the ones in the middle of a propagation included."""
+        """The properties of every state, also in the middle of a propagation."""
         return {
             "ImpNonneg": lambda state: self.imp_nonneg(configuration(state)),
             "ImpPlusWorkNonneg": lambda state: self.imp_plus_work_nonneg(configuration(state)),
@@ -91,7 +91,7 @@ class LocalPropagation(Propagation, Model[PropagationState]):
         }
 
     def step_properties(self) -> Mapping[str, StepProperty[PropagationState]]:
-        """What holds after every step that leads to where frontiers may be read."""
+        """The properties of every step after which frontiers may be read."""
         return {
             "Safe": self._safe_after,
             "ImplSafe": self._impl_safe_after,

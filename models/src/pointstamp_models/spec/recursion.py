@@ -51,7 +51,7 @@ class BaseGraph:
     edges: frozenset[Link]
 
     def why_not_proper(self) -> str | None:
-        """What the paper asks of a base graph and this one lacks, or None."""
+        """The requirement of the paper that this base graph violates, or None."""
         nodes = {IN, OUT, *self.ordinary, *self.calls}
         if any(target == IN or source == OUT for source, target in self.edges):
             return "in has an incoming edge or out an outgoing one"
@@ -87,7 +87,7 @@ class BaseGraph:
 
     @cached_property
     def shortcut_paths(self) -> frozenset[Link]:
-        """Which nodes have a path, possibly empty, if calls go straight to their returns: no back edges."""
+        """The pairs of nodes with a path, possibly empty, if calls lead to their returns: no back edges."""
         forward = {(call(c), ret(c)) for c in self.calls}
         return _closure(self.nodes, self.split_edges | forward)
 

@@ -23,14 +23,14 @@ Epoch: TypeAlias = int
 Time: TypeAlias = tuple[Epoch, int]
 """(epoch, round), in the product order."""
 Value: TypeAlias = Any
-"""What nodes remember and send: hashable, and made of what a model's state may be made of."""
+"""The values that nodes store and send: hashable, of the types that a model's state may have."""
 NodeIndex: TypeAlias = int
 Locations: TypeAlias = int
 """A set of (inbox, time), one bit for each."""
 
 
 class Effects(NamedTuple):
-    """What one event does: the next state, the values it sends along edges, the notifications it asks for."""
+    """The effects of one event: the next state, the values sent along edges, the requested notifications."""
 
     state: Value
     sends: tuple[tuple[str, Value], ...] = ()
@@ -120,7 +120,7 @@ class Flow:
         return tuple(product(range(1, self.epochs_max + 1), range(self.rounds_max + 1)))
 
     def arrivals(self, origin: NodeIndex, time: Time, name: str) -> Iterable[tuple[NodeIndex, Time]]:
-        """Where and when what is sent along the edge of this name arrives, if that is looked at."""
+        """The place and time of arrival of a message along this edge, if it is read."""
         for edge in self.edges:
             if edge.name == name:
                 assert edge.origin == self.parts[origin].name, f"{edge} does not begin there"

@@ -48,12 +48,12 @@ Inbox: TypeAlias = tuple[tuple[Time, Value], ...]
 Sent: TypeAlias = tuple[Time, Epoch, NodeIndex, Value]
 """A message sent ahead: its time, the epoch of the event that sent it, its receiver, its value."""
 Saved: TypeAlias = tuple[Value, Held, tuple[Sent, ...]]
-"""What is stored for one epoch: the state, H and L."""
+"""The stored data of one epoch: the state, H and L."""
 Logged = TypeVar("Logged", bound=tuple[Any, ...])
 
 
 class Configuration(NamedTuple):
-    """Everything that a run changes, one entry for each source and node.
+    """The mutable state of a run, one entry for each source and node.
 
     The state of a source is the number of records it has emitted. ``archives[v][e]`` is what v stored for
     epoch e; epoch 0 is the beginning, so v has snapshotted all epochs below ``len(archives[v])``. ``asked``
@@ -174,7 +174,7 @@ class SnapshotRules(Model[Configuration]):
     def _after_event(
         self, c: Configuration, v: NodeIndex, time: Time, held: Held, effects: Effects
     ) -> Configuration:
-        """What the event sends is in flight, what it asks for is held, what is for later epochs is logged."""
+        """Put sent messages in flight, hold requested times, and log messages for later epochs."""
         inboxes = list(c.inboxes)
         ahead = list(c.ahead[v])
         for edge, value in effects.sends:
@@ -287,7 +287,7 @@ class SnapshotRules(Model[Configuration]):
     # Recovery.
 
     def restore(self, c: Configuration, epoch: Epoch) -> Configuration:
-        """Everything is as if exactly the events of epochs up to this one had happened."""
+        """Restore the configuration in which exactly the events of epochs up to this one have happened."""
         saved = [archive[epoch] for archive in c.archives]
         return Configuration(
             states=tuple(
@@ -324,7 +324,7 @@ class SnapshotRules(Model[Configuration]):
 
 
 def beyond(log: Sequence[Logged], epoch: Epoch) -> tuple[Logged, ...]:
-    """What a snapshot of this epoch or a later one may still have to store: it begins with time and maker."""
+    """The entries that a snapshot of this epoch or a later one may still store; each has time and maker."""
     return tuple(entry for entry in log if entry[0][0] > max(entry[1], epoch))
 
 

@@ -45,14 +45,14 @@ class EpochSnapshots(SnapshotRules):
     """The rules with their properties."""
 
     def invariants(self) -> Mapping[str, Invariant[Configuration]]:
-        """What holds of every reachable configuration."""
+        """The properties of every reachable configuration."""
         return {
             "Explain": lambda c: self.observe(c) in self.failure_free_outputs,
             "ConsistentCut": self.committed_epochs_are_consistent_cuts,
         }
 
     def step_properties(self) -> Mapping[str, StepProperty[Configuration]]:
-        """What holds of every reachable step."""
+        """The properties of every reachable step."""
         return {
             "GceMono": lambda c, label, d: self.gce(c) <= self.gce(d),
             "OutMono": lambda c, label, d: is_prefix(self.observe(c)[1], self.observe(d)[1]),
@@ -204,11 +204,11 @@ class EpochSnapshots(SnapshotRules):
 
     @cached_property
     def failure_free_outputs(self) -> frozenset[Seen]:
-        """Everything that is seen of a run without failures."""
+        """All observations of a run without failures."""
         return frozenset(self.specification.observe(c) for c in self.failure_free_configurations)
 
     def observe(self, state: Configuration) -> Seen:
-        """What the outside sees: how far epochs are committed, and their output."""
+        """The observation: the last committed epoch, and the output of committed epochs."""
         return self.seen_up_to(state, self.gce(state))
 
     def seen_up_to(self, state: Configuration, last: Epoch) -> Seen:

@@ -71,7 +71,7 @@ def by_stream(messages: Sequence[Message]) -> dict[Stream, list[Message]]:
 def messages_of(
     actions: Sequence[Action], cursors: Mapping[Stream, int]
 ) -> tuple[list[Message], list[Message]]:
-    """What actions consume and produce, numbered by the cursors from which they start."""
+    """The messages that actions consume and produce, numbered from the cursors at which they start."""
     at = dict(cursors)
     touched: dict[str, list[Message]] = {"-": [], "+": []}
     for sign, stream, epoch, datum in actions:

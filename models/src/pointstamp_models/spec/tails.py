@@ -51,7 +51,7 @@ class TailedExchange(Exchange):
         return self.stays(w, operation) and super().may_send_data(state, w, operation)
 
     def sends(self, state: ExchangeState, w: WorkerIndex) -> Iterable[tuple[Point, ...]]:
-        """Everything that w has to tell."""
+        """All unsent changes of w."""
         changed = tuple(point for point, _ in state.temp[w])
         return (changed,) if changed else ()
 
@@ -66,11 +66,11 @@ class TailedExchange(Exchange):
         )
 
     def own(self, state: ExchangeState, q: WorkerIndex) -> ZM:
-        """What q owns, and what is in flight to it."""
+        """The capabilities that q owns, and the messages in flight to it."""
         return plus(state.caps[q], state.data[q])
 
     def _own_parts(self, state: ExchangeState) -> frozenset[tuple[WorkerIndex, Point]]:
-        """Which workers take their own part for done, and up to which point inside."""
+        """The workers that consider their own part complete, and the points up to which."""
         return frozenset(
             (q, point)
             for q in self.workers

@@ -1,4 +1,4 @@
-"""What must hold in a timely dataflow graph: its clock never goes back and no message comes late.
+"""The properties of a timely dataflow graph: Clock never grows, and no message is late.
 
 These are the results of Abadi & Isard, "Timely Dataflow: A Model" (2015), section 5, as properties of the
 actions of ``timely_actions.py``: HistoryExists (Proposition 7), ClockAntitone (8), ClockSticky (9), NoLate

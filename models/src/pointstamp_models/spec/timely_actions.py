@@ -1,4 +1,4 @@
-"""What happens in a timely dataflow graph: queues, notification requests, Clock, and the four actions.
+"""The actions of a timely dataflow graph: queues, notification requests, Clock, and Mess, Not, Inp, Outp.
 
 This is the specification of Abadi & Isard, "Timely Dataflow: A Model" (2015), section 4.2, over the graphs
 of ``node.py``: Mess, Not, Inp and Outp. Clock is the upward closure of the pointstamps at which work may
@@ -29,7 +29,7 @@ class Relation(Protocol):
 
 
 class Removal(Enum):
-    """What Outp may take from an output edge; taking only from the head is the environment's own choice."""
+    """The messages that Outp may take from an output edge; from the head only is the environment's choice."""
 
     NOTHING = "nothing"
     HEAD = "the head"
@@ -219,7 +219,7 @@ class TimelyActions(Model[TimelyState]):
         return tuple(sorted((set(requests) - {time}) | set(added)))
 
     def describe_label(self, label: Label) -> str:
-        """As ``mess p i 1:m`` or ``not q 2``, with the names of times."""
+        """Return text such as ``mess p i 1:m`` or ``not q 2``, with the names of times."""
         words = [f"{self.graph.times.names[x[0]]}:{x[1]}" if isinstance(x, tuple) else str(x) for x in label]
         if label[0] == "not":
             words[2] = self.graph.times.names[label[2]]

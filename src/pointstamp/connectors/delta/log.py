@@ -60,7 +60,7 @@ class DeltaLog(RedactedRepr):
     """The log of the table of one output, as one query sees it; ``columns`` are those of the table."""
 
     path: str
-    """Where all tables of the query are."""
+    """The folder of all tables of the query."""
     output: str
     query: str
     columns: pa.Schema

@@ -232,7 +232,7 @@ class DeltaChanges(SourceBase, RedactedRepr):
                 yield batch
 
     def _unreadable(self, version: int, error: Exception) -> SourceError:
-        """Why a version cannot be read, and what to do."""
+        """The reason why a version cannot be read, and the fix."""
         words = str(error)
         who = f"{self.describe()}: version {version} cannot be read"
         if "does not have change data enabled" in words:

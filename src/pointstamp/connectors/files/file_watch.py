@@ -29,7 +29,7 @@ from pointstamp.connectors.source import Unit, WatchBase
 
 _LOOK_EVERY_SECONDS: Final = 0.2
 _COMPLETE_WITHIN_SECONDS: Final = 2 * SETTLE_SECONDS
-"""How long a refresh waits for files that were there but may be incomplete.
+"""Seconds that a refresh waits for files that exist and may be incomplete.
 
 A process that is forked while a file is written holds it open for a moment longer than its writer. A file
 that is still being written after this time was not there at the refresh.

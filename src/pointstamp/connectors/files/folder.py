@@ -52,7 +52,7 @@ class Entry(NamedTuple):
 
 
 class FileTimes(NamedTuple):
-    """When a file was last written, and when it came into its folder, in seconds since 1970."""
+    """The times of a file's last write and of its arrival in the folder, in seconds since 1970."""
 
     modified: float
     arrived: float
@@ -70,7 +70,7 @@ class Folder(Protocol):
         ...
 
     def times(self, name: str) -> FileTimes | None:
-        """When a file was written and arrived; None where there is none, or the store does not tell."""
+        """The times of a file's last write and arrival; None if it does not exist or the store has none."""
         ...
 
     def size(self, name: str) -> int | None:
@@ -226,7 +226,7 @@ class RemoteFolder:
                 others.append(name)
 
     def times(self, name: str) -> FileTimes | None:
-        """As the store says; it has one time, that of the last change."""
+        """The time of the store, which has one: that of the last change."""
         try:
             modified = _modified(self._details(name))
         except OSError:
@@ -266,12 +266,12 @@ class RemoteFolder:
         return details
 
     def open(self, name: str) -> Handle:
-        """As fsspec reads it, in blocks."""
+        """Open the object with fsspec, which reads blocks."""
         return pa.PythonFile(self._system.open(f"{self._inside}/{name}", "rb"), mode="r")
 
 
 def _modified(details: Mapping[str, Any]) -> float | None:
-    """When a file was last changed, by what a file system tells of it; None where it does not."""
+    """The time of a file's last change from the file system's information; None if unknown."""
     for key in _TIMES:
         found = details.get(key)
         if isinstance(found, str):

@@ -94,7 +94,7 @@ class ReadRows(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """What the reader of a format is given."""
+    """The arguments of the reader of a format."""
 
     handle: Handle
     part: Part

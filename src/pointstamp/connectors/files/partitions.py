@@ -22,7 +22,7 @@ from pointstamp.errors import SchemaError
 
 NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 PARTITIONS_MAX: Final = 1_000
-"""How many folders one worker's rows of a commit may go to, unless the sink sets it."""
+"""The default maximum number of folders for one worker's rows of a commit."""
 
 _NAME_BYTES_MAX: Final = 255
 # Hive's list, and the closing brace, which is part of a pattern for Spark when it is given a path.

@@ -238,7 +238,7 @@ class FolderSource(SourceBase, RedactedRepr):
     bytes_per_tick: int | None = None
     moved_from: str | None = None
     known_as: Identity | None = None
-    """What a checkpoint records in place of path and options, if the folder is not the user's."""
+    """The identity that a checkpoint records if the folder is not the user's."""
     rows: FileOptions = field(default_factory=FileOptions)
 
     def check(self) -> None:

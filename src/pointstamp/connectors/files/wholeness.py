@@ -26,7 +26,7 @@ SETTLE_SECONDS: Final = 1.0
 
 
 class State(Enum):
-    """What is known of a file."""
+    """The state of a file."""
 
     WHOLE = "whole"
     WRITTEN = "being written"

@@ -320,7 +320,7 @@ class IcebergPublisher(PublisherBase):
                 self._storage.delete(path)
 
     def _other_rows(self, output: str, schema: pa.Schema, table: "IcebergTable") -> str | None:
-        """Why a table of current rows cannot be this query's, if it has rows of another one."""
+        """The reason why a table with rows of another query is rejected, as text."""
         if not self._sink.is_table(schema) or next(_marks(table, self._sink.query), None) is not None:
             return None
         is_used = any(name.startswith(_mark_of("")) for name in table.properties)
@@ -395,7 +395,7 @@ class IcebergPublisher(PublisherBase):
         return None
 
     def _said(self, error: Exception) -> str:
-        """What an error of pyiceberg says, without the secrets of the catalog's properties."""
+        """The text of pyiceberg's error, without the secrets of the catalog's properties."""
         secrets = [str(value) for name, value in self._sink.catalog.items() if is_secret(name)]
         said = redact_text(str(error), *map(str, self._sink.catalog.values()))
         for secret in secrets:
@@ -436,7 +436,7 @@ def _mark_of(query: str) -> str:
 
 
 def _marks(table: "IcebergTable", query: str) -> Iterator[dict[str, str]]:
-    """What a table says of the commits of a query, the newest first: its property, then its snapshots."""
+    """The marks of a query's commits in a table, the newest first: its property, then its snapshots."""
     if (last := table.properties.get(_mark_of(query))) is not None:
         yield msgspec.json.decode(last, type=dict[str, str])
     snapshot = table.current_snapshot()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 ANSWER_SECONDS_MAX: Final = 60.0
-"""How long Kafka may take for one answer."""
+"""Timeout of one request to Kafka."""
 _TRY_SECONDS_MAX: Final = 5.0
 """After so long it is asked again, since a request for a leader that is not there yet only waits."""
 _PAUSE_SECONDS: Final = 0.05

@@ -46,7 +46,7 @@ KNOWN: Final[Mapping[str, tuple[pa.DataType, Callable[["Message"], Any]]]] = {
     "offset": (pa.int64(), lambda message: message.offset()),
     "tombstone": (pa.bool_(), lambda message: message.value() is None),
 }
-"""What is known of a record, and how it is found out."""
+"""The metadata of a record, and the functions that read it."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -153,7 +153,7 @@ def _from_text(key: bytes | None, kind: pa.DataType) -> object:
 def _known(
     messages: Sequence["Message"], what: str, problems: Mapping[int, str], field: pa.Field, who: str
 ) -> pa.Array:
-    """What is known of each record, as a column of the type that was declared."""
+    """Metadata of each record, as a column of the declared type."""
     if what == ERROR:
         kind, values = pa.string(), [problems.get(place) for place in range(len(messages))]
     else:

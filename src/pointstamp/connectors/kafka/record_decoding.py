@@ -32,7 +32,7 @@ from pointstamp.redaction import RedactedRepr, harmless, redact, redact_text
 T = TypeVar("T")
 
 HEADER_BYTES: Final = 5
-"""What a registry's wire format has before a value."""
+"""The size of the header of a registry's wire format."""
 
 
 class Decoded(NamedTuple):

@@ -22,7 +22,7 @@ from pointstamp.arrangement.open_changes import is_changes
 from pointstamp.errors import FlowError, SchemaError
 
 STAGED: Final = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("weight", pa.int64())])
-"""What workers stage of each row; the weight is 0 where the row is none of a table's changes."""
+"""The staged columns of each row; the weight is 0 for rows that are not changes of a table."""
 VALUE: Final = "value"
 
 

@@ -147,7 +147,7 @@ class KafkaSink(SinkBase, RedactedRepr):
         return self.topic if isinstance(self.topic, str) else self.topic[output]
 
     def _plan_of(self, output: str, schema: pa.Schema) -> RecordPlan:
-        """How the rows of an output become records."""
+        """The encoding of an output's rows as records."""
         return RecordPlan.of(output, schema, self._options_of(output, schema))
 
     def _options_of(self, output: str, schema: pa.Schema) -> dict[str, Any]:
@@ -201,7 +201,7 @@ _QUEUE_RECORDS: Final = 1_000_000
 # hide it.
 
 RECENT_MAX: Final = 16
-"""Of so many commits it is known what they held."""
+"""The number of last commits whose contents are known."""
 STABLE_SECONDS_MAX: Final = 120.0
 """Longer than a transaction of a dead process stays open."""
 _PLACE: Final = 0
@@ -225,9 +225,9 @@ class CommitNote(msgspec.Struct, frozen=True, array_like=True):
 
 
 BEGUN: Final = CommitNote(-1, -1)
-"""What is noted before the first commit."""
+"""The note before the first commit."""
 NO_COMMIT: Final = CommitNote(-1, -2)
-"""What is known of a query of which nothing is noted; it is never written."""
+"""The state of a query without a note; it is never written."""
 
 
 def commit_digest(epochs_through: int, staged: Sequence[Staged]) -> str:
@@ -317,7 +317,7 @@ class KafkaPublisher(PublisherBase):
         self._producer: Producer | None = None
         self._last = NO_COMMIT
         self._sent: CommitNote | None = None
-        """What the open transaction holds, if one is open."""
+        """The content of the open transaction, if one is open."""
 
     def check_outputs(self, before: Collection[str]) -> None:
         """An output may begin and end with any commit, but its topic must be there."""
@@ -501,7 +501,7 @@ class KafkaPublisher(PublisherBase):
         self._sent = note
 
     def _remove(self, staged: Sequence[Staged]) -> None:
-        """What is published is not needed again: the note of its commit says that it is."""
+        """Discard published rows: the note of their commit records the publication."""
         for piece in staged:
             if not piece.content:
                 self._storage.delete(piece.path)

@@ -88,7 +88,7 @@ _MEASURED_RECORDS: Final = 100
 _CLOSING_SECONDS: Final = 0.5
 """So long the thread waits at most before it looks whether the watch was closed."""
 _GATHER_PAUSES: Final = 5
-"""When nothing has come for this part of the time to gather, no more is waited for."""
+"""The wait ends if nothing arrives for this fraction of the time to gather."""
 ROWS_PER_TICK: Final = 10_000
 _LOOK_EVERY_SECONDS: Final = 0.1
 _GATHER_SECONDS: Final = 0.005
@@ -363,7 +363,7 @@ def _check_choice(who: str, what: str, given: str, choices: Sequence[str]) -> No
 # comes it leaves most of it out, so that records do not pass through the driver's host twice.
 
 BEHIND_RECORDS_MAX: Final = 20_000
-"""Where a partition has become longer by more than this, the records up to its end are left out."""
+"""If a partition has grown by more than this, the consumer skips the records up to its end."""
 _FETCH_BYTES: Final = 64 * 1024
 _BATCH_RECORDS: Final = 10_000
 
@@ -527,7 +527,7 @@ class KafkaWatch(WatchBase):
             found += more
 
     def _asked(self) -> dict[Place, int]:
-        """How far the partitions go."""
+        """The end offsets of the partitions."""
         if monotonic() >= self._topics_at:
             self._find_partitions()
             self._is_measured = self._source.bytes_per_tick is None
@@ -538,7 +538,7 @@ class KafkaWatch(WatchBase):
 
     @property
     def _records_max(self) -> int:
-        """How many records a unit has at most."""
+        """The maximum number of records in a unit."""
         most = self._source.rows_per_tick or _RECORDS_MAX
         limit_bytes = self._source.bytes_per_tick
         return most if limit_bytes is None else max(1, min(most, limit_bytes // self._record_bytes))

@@ -34,7 +34,7 @@ WEIGHT: Final = "weight"
 """The column of a weighted table that says how often a row is there."""
 
 NET: Final = "_pointstamp_weight"
-"""How often a row comes or goes with a commit; a column of a statement, whose name no output can have."""
+"""The net multiplicity of a row in a commit; a column of a statement, whose name no output can have."""
 
 TableKind: TypeAlias = Literal["appended", "keyed", "weighted"]
 
@@ -219,7 +219,7 @@ class KeptTable:
         return self._format(text, self.staging, self._id(PIECE))
 
     def _counts(self) -> "Composed":
-        """How many rows of each piece there were."""
+        """The number of rows of each piece."""
         text = (
             "(SELECT jsonb_object_agg(p, n) FROM (SELECT {0} AS p, count(*) AS n FROM moved GROUP BY {0}) c)"
         )
@@ -278,7 +278,7 @@ _ANEW: Final = (
 # that it does not matter which one comes first.
 
 COMMITS_KEPT: Final = 10_000
-"""Of so many commits the database can say what they held; one that is older is only known to be there."""
+"""The number of last commits whose contents the database knows; older ones are only known to exist."""
 
 _FORGET_EVERY: Final = 1_000
 _OUTPUTS: Final = "_pointstamp_outputs"

@@ -23,6 +23,7 @@ links are all lost with it is told from one that has none yet.
 
 import base64
 import hashlib
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -32,7 +33,8 @@ import msgspec
 import pyarrow as pa
 
 from pointstamp.connectors.sink import Staged
-from pointstamp.errors import AlreadyStored, NotStored, StorageError
+from pointstamp.errors import AlreadyStored, FlowError, NotStored, StorageError
+from pointstamp.redaction import redact
 from pointstamp.storage.port import Storage
 from pointstamp.storage.sealed import seal_json, unseal_json
 
@@ -63,12 +65,12 @@ class Columns(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, schema: pa.Schema) -> "Columns":
-        """As they are written down."""
+        """Encode the columns for storage."""
         names = {field.name: str(field.type) for field in schema}
         return cls(names, base64.b64encode(schema.serialize().to_pybytes()).decode())
 
     def schema(self) -> pa.Schema:
-        """As Arrow has them."""
+        """Decode the columns to an Arrow schema."""
         return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.arrow)))
 
 
@@ -118,7 +120,7 @@ class Chain:
         return max(self._numbers(), default=None)
 
     def links(self, after: int = -1) -> list[ChainLink]:
-        """Everything published after a commit, the oldest first; StorageError if there is a gap.
+        """The links after a commit, the oldest first; StorageError if there is a gap.
 
         The first link may also hold commits up to that one.
         """
@@ -367,7 +369,7 @@ class Compaction(msgspec.Struct, frozen=True):
 
 
 def encode_compaction(compaction: Compaction) -> bytes:
-    """As it is stored: sealed with its name, so that it is known where it belongs."""
+    """Encode for storage, sealed with its name, which proves its place."""
     return seal_json(msgspec.json.encode(compaction), _compaction_name(compaction.number), COMPACTION_VERSION)
 
 
@@ -383,7 +385,7 @@ def decode_compaction(content: bytes, number: int, place: str) -> Compaction:
 
 
 class PublishedMoment(msgspec.Struct, frozen=True):
-    """Everything that is published up to one commit."""
+    """The published files up to one commit."""
 
     query: str
     outputs: dict[str, Columns]
@@ -392,7 +394,7 @@ class PublishedMoment(msgspec.Struct, frozen=True):
     is_complete: bool
     files: list[Staged]
     files_after: int
-    """How many of the files are of commits after the newest compaction."""
+    """The number of files of commits after the newest compaction."""
 
 
 def moment(storage: Storage, newest: Compaction | None, tail: int = 0) -> PublishedMoment | None:
@@ -416,6 +418,17 @@ def moment(storage: Storage, newest: Compaction | None, tail: int = 0) -> Publis
         [*([] if newest is None else newest.files), *added],
         len(added),
     )
+
+
+def moment_now(storage: Storage, path: str | os.PathLike[str]) -> PublishedMoment:
+    """Return the published commits of a folder; FlowError, with its path, if there are none."""
+    found = moment(storage, Compactions(storage).newest())
+    if found is None:
+        raise FlowError(
+            f"'{redact(path)}' contains no {FOLDER}/*.json: nothing has been published to it. "
+            "Give the path of a published output."
+        )
+    return found
 
 
 class Compactions:

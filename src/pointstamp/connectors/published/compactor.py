@@ -24,13 +24,13 @@ from typing import Final
 
 from pointstamp.connectors.published.bases import BaseKeeper
 from pointstamp.connectors.published.chain import (
-    FOLDER,
     Chain,
     Compaction,
     Compactions,
     KeptCompaction,
     PublishedMoment,
     moment,
+    moment_now,
 )
 from pointstamp.connectors.published.merging import (
     CompactionPolicy,
@@ -43,19 +43,18 @@ from pointstamp.connectors.published.merging import (
 )
 from pointstamp.connectors.sink import Staged
 from pointstamp.connectors.staging import folder_name
-from pointstamp.errors import AlreadyStored, FlowError, NotStored
-from pointstamp.redaction import redact
+from pointstamp.errors import AlreadyStored, NotStored
 from pointstamp.storage.anywhere import storage_at
 from pointstamp.storage.port import Storage
 
 _log = logging.getLogger("pointstamp.connectors")
 
 TAIL_COMMITS: Final = 8
-"""How many of the last commits stay as they are, so that readers who follow the output read no large file."""
+"""The number of last commits that are not merged, so that readers that follow the output read small files."""
 
 FILES_PER_TURN_MAX: Final = 1_000
 LOOK_SECONDS: Final = 60.0
-"""How often to look for work, in seconds, even if hardly anything is published."""
+"""Seconds between two searches for work, even if hardly anything is published."""
 
 _KEPT_PER_GRACE: Final = 4
 
@@ -163,7 +162,7 @@ class ParquetCompactor:
         return _Work(now, self._affordable(groups)) if groups or is_due else None
 
     def _affordable(self, groups: list[list[Staged]]) -> list[list[Staged]]:
-        """As many groups as one turn may read."""
+        """The groups that one turn may read."""
         taken: list[list[Staged]] = []
         size = count = 0
         for group in groups:
@@ -268,7 +267,7 @@ def replace_groups(files: Sequence[Staged], merges: Iterable[tuple[list[Staged],
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What a turn does: everything up to a commit, and the groups of it that become one file each."""
+    """The work of a turn: the files up to a commit, and their groups, each of which becomes one file."""
 
     now: PublishedMoment
     groups: list[list[Staged]]
@@ -313,12 +312,7 @@ def compact(
 
     """
     storage = open_storage(os.fspath(path))
-    before = moment(storage, Compactions(storage).newest())
-    if before is None:
-        raise FlowError(
-            f"'{redact(path)}' contains no {FOLDER}/*.json: nothing has been published to it. "
-            "Give the path of a published output."
-        )
+    before = moment_now(storage, path)
     compactor = ParquetCompactor(storage, policy or CompactionPolicy(), tail=0, is_full=True)
     while compactor.turn():
         pass

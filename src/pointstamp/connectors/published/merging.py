@@ -132,12 +132,12 @@ def _table(storage: Storage, file: Staged) -> pa.Table:
 # ten. Bytes say when it is large enough to be left alone.
 
 _TIER: Final = 0.75
-"""How far down a tier reaches from its largest file, in powers of ``files``."""
+"""The size range of a tier below its largest file, in powers of ``files``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionPolicy:
-    """When published files are merged, and how long replaced files are kept.
+    """Policy: when published files are merged, and how long replaced files are kept.
 
     Attributes:
         files: The number of files of about the same size that become one.

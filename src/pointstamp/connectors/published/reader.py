@@ -20,7 +20,7 @@ from pointstamp.arrangement.open_changes import copies, rows_of_table, sum_of
 from pointstamp.connectors import staging
 from pointstamp.connectors.files import partitions
 from pointstamp.connectors.published.bases import Base, base_changes, bases
-from pointstamp.connectors.published.chain import FOLDER, Compactions, moment
+from pointstamp.connectors.published.chain import moment_now
 from pointstamp.connectors.sink import Staged
 from pointstamp.errors import FlowError, NotStored, StorageError
 from pointstamp.redaction import redact
@@ -41,7 +41,7 @@ class PublishedOutput:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Everything that has been published at one moment, by one query."""
+    """The published output of one query at one moment."""
 
     query: str
     epochs_through: int
@@ -277,12 +277,7 @@ def _at_a_moment(
 
 
 def _found(storage: Storage, path: str | os.PathLike[str]) -> Published:
-    now = moment(storage, Compactions(storage).newest())
-    if now is None:
-        raise FlowError(
-            f"'{redact(path)}' contains no {FOLDER}/*.json: nothing has been published to it. "
-            "Give the path of a published output."
-        )
+    now = moment_now(storage, path)
     outputs = {name: PublishedOutput(columns.schema(), []) for name, columns in now.outputs.items()}
     for file in now.files:
         outputs[file.output].files.append(file)

@@ -134,7 +134,7 @@ def _field(rows: pa.Table, schema: pa.Schema, name: str) -> pa.Field:
 
 
 RECENT: Final = EpochsOfFiles()
-"""What this process has read last: a merged file holds many epochs, and is read once for all of them."""
+"""The files that this process has read last: a merged file has many epochs and is read once for all."""
 
 _log = logging.getLogger("pointstamp.query")
 
@@ -182,7 +182,7 @@ def published(
 
 
 class _Place(msgspec.Struct, frozen=True, array_like=True):
-    """Where the rows of an epoch were when it was found."""
+    """The files with the rows of an epoch when it was found."""
 
     epoch: int
     files: list[Staged]

@@ -4,7 +4,7 @@ import { clock, draw, make } from './words.js';
 
 const HIGH = 132, LEFT = 52, LOW = 18;
 
-/** A chart with a title, a legend and a readout; draw(spec) draws it anew. */
+/** A chart with a title, a legend and a readout; draw(spec) redraws it. */
 export class Chart {
   constructor(title, { format, names = [] }) {
     this.format = format;
@@ -90,7 +90,7 @@ export class Chart {
     return this.from + ((event.clientX - box.x - LEFT) / (box.width - LEFT - 6)) * (this.to - this.from);
   }
 
-  /** A span that was dragged over is looked at, unless it is hardly any. */
+  /** Zoom to a dragged range, unless it is too short. */
   release(event) {
     const { begun } = this, end = this.timeAt(event);
     this.begun = null;
@@ -105,7 +105,7 @@ export class Chart {
   }
 }
 
-/** Ticks as bars, each from when it was recorded, over complete and saved, to published. */
+/** Ticks as bars with three parts: until complete, saved and published. */
 export function ticksDrawing(ticks, from, to, wide, now) {
   const step = ticks.length > 24 ? 6 : ticks.length > 12 ? 9 : 13, high = Math.max(40, ticks.length * step + LOW + 6);
   const x = (at) => LEFT + ((Math.max(at, from) - from) / (to - from)) * (wide - LEFT - 6);
@@ -115,7 +115,7 @@ export function ticksDrawing(ticks, from, to, wide, now) {
     const y = 4 + row * step;
     if (row % every === 0 && step >= 5) parts.push(draw('text', { x: LEFT - 8, y: y + Math.min(step, 9), 'text-anchor': 'end' }, tick.last > tick.first ? `${tick.first}–${tick.last}` : String(tick.first)));
     const stops = [['s0', tick.ticked, tick.complete], ['s1', tick.complete, tick.saved], ['s2', tick.saved, tick.published]];
-    const words = `epoch ${tick.first}${tick.last > tick.first ? ` to ${tick.last}` : ''}: ${tick.published ? `published after ${(tick.published - tick.ticked).toFixed(3)} s` : 'on its way'}${tick.rounds ? `, ${tick.rounds} rounds` : ''}`;
+    const words = `epoch ${tick.first}${tick.last > tick.first ? ` to ${tick.last}` : ''}: ${tick.published ? `published after ${(tick.published - tick.ticked).toFixed(3)} s` : 'in flight'}${tick.rounds ? `, ${tick.rounds} rounds` : ''}`;
     for (const [kind, begin, end] of stops) {
       if (begin === null || (end !== null && end < from)) continue;
       parts.push(draw('rect', {

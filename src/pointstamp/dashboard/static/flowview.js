@@ -1,4 +1,4 @@
-// The view of a flow: its drawing, its outputs, and what is known of the operator that was chosen.
+// The view of a flow: its graph, its outputs, and the details of the chosen operator.
 
 import { Graph } from './graph.js';
 import { bytes, count, frontier, make, percent, plural, say } from './words.js';
@@ -63,15 +63,15 @@ export class FlowView {
         make('button', { onclick: () => { this.graph.touched = true; this.graph.fit(); } }, 'Fit'), this.all, this.found),
       this.graph.svg,
       make('p', { class: 'key', 'aria-hidden': 'true' },
-        make('span', {}, 'up to date'), make('span', { class: 'k-work' }, 'at work'),
-        make('span', { class: 'k-hold' }, 'holds others back'), make('span', { class: 'k-slow' }, 'inside one call for a long time'),
+        make('span', {}, 'up to date'), make('span', { class: 'k-work' }, 'working'),
+        make('span', { class: 'k-hold' }, 'holds others back'), make('span', { class: 'k-slow' }, 'in one call for a long time'),
         make('span', { class: 'k-move' }, 'exchange')),
     );
   }
 
   show() { this.graph.refit(); }
 
-  /** Show the operators that run, or the steps that were written. */
+  /** Show physical operators, or the steps of the flow. */
   showAll(all) {
     this.all.setAttribute('aria-pressed', String(all));
     const kept = this.isOutput() ? this.chosen : null;
@@ -113,10 +113,10 @@ export class FlowView {
       this.why = why;
       this.graph.light(why.held.map((each) => (each.kind === 'slow' ? this.from(each.operator, id) : each.way)), why.held.map((each) => each.kind));
       this.describe();
-    } catch { /* the connection says what is wrong */ }
+    } catch { /* the event stream reports the error */ }
   }
 
-  /** A way from an operator to an output, as short as there is one. */
+  /** A shortest path from an operator to an output. */
   from(start, end) {
     const before = new Map([[start, null]]), waiting = [start];
     while (waiting.length) {
@@ -147,7 +147,7 @@ export class FlowView {
   }
 
   reasons() {
-    if (!this.why) return [make('p', { class: 'quiet' }, 'asking the workers …')];
+    if (!this.why) return [make('p', { class: 'quiet' }, 'loading …')];
     const items = [
       ...this.why.held.map((each) => make('li', { class: each.kind }, make('b', {}, KINDS[each.kind]), each.words)),
       ...this.why.words.map((words) => make('li', { class: 'input' }, make('b', {}, 'Waiting for a source'), words)),
@@ -167,16 +167,16 @@ export class FlowView {
         fact('rows in', `${count(now.in)} / s`);
       }
       if (node.kind !== 'output') fact('rows out', `${count(now.out)} / s`);
-      fact('busy, on its busiest worker', percent(now.busy));
+      fact('busy, busiest worker', percent(now.busy));
     }
     for (const kept of (this.moment.kept ?? []).filter((each) => each.operator === node.id)) {
-      fact(`keeps ${kept.what}`, `${plural(kept.rows, 'row')}, ${bytes(kept.bytes)}${kept.spilled ? `, ${bytes(kept.spilled)} of it in files` : ''}`);
+      fact(`state: ${kept.what}`, `${plural(kept.rows, 'row')}, ${bytes(kept.bytes)}${kept.spilled ? `, ${bytes(kept.spilled)} spilled` : ''}`);
     }
-    if (node.step && node.kind === 'operator') fact('is', node.step.words, 'code');
-    if (node.step?.origin) fact('written', node.step.origin, 'code');
-    if (node.members.length > 1) fact('runs as', plural(node.members.length, 'operator'));
+    if (node.step && node.kind === 'operator') fact('definition', node.step.words, 'code');
+    if (node.step?.origin) fact('defined at', node.step.origin, 'code');
+    if (node.members.length > 1) fact('physical operators', count(node.members.length));
     for (const edge of this.graph.graph.edges.filter((each) => each.to === node.id)) {
-      fact('reads', `${this.graph.names.get(edge.from).name}${edge.pact ? `, ${edge.pact}` : ''}${edge.again ? ', a round later' : ''}`);
+      fact('reads', `${this.graph.names.get(edge.from).name}${edge.pact ? `, ${edge.pact}` : ''}${edge.again ? ', next round' : ''}`);
     }
     if (node.scope.length) fact('in loop', node.scope.join(' / '));
     if (node.columns) fact('sends', node.columns, 'code');

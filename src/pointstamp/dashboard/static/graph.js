@@ -1,4 +1,4 @@
-// The drawing of a flow: operators with what they are at, loops as regions, ways that light up.
+// The graph of a flow: operators with their status, loops as regions, highlighted paths.
 
 import { key, layout } from './layout.js';
 import { gathered, operatorsOf, stepsOf } from './steps.js';
@@ -34,7 +34,7 @@ export class Graph {
     this.names = new Map(graph.nodes.map((node) => [node.id, node]));
   }
 
-  /** Draw all operators that run, or the steps that a user wrote. */
+  /** Draw the physical operators, or the steps of the flow. */
   showAll(all) {
     this.draws(all ? operatorsOf(this.whole) : stepsOf(this.whole));
     this.touched = false;
@@ -43,7 +43,7 @@ export class Graph {
     this.fit(READABLE);
   }
 
-  /** Lay out and draw anew, after a loop was folded or opened. */
+  /** Lay out and redraw, after a loop was folded or unfolded. */
   arrange() {
     this.made = this.best();
     this.content.replaceChildren();
@@ -133,7 +133,7 @@ export class Graph {
     this.content.append(parts.group);
   }
 
-  /** Show how things are now. */
+  /** Show the current status. */
   update(moment) {
     this.last = moment;
     this.moment = moment = gathered(moment, this.graph, this.stands);
@@ -156,13 +156,13 @@ export class Graph {
       if (node.kind === 'operator') say(parts.kept, keeps.get(id) ? `${count(keeps.get(id))} kept` : '');
       say(parts.busy, now.busy > 0.005 ? `busy ${percent(now.busy)}` : '');
       set(parts.bar, 'width', Math.round(parts.width * Math.min(1, now.busy)));
-      const words = { slow: 'inside one call for a long time', hold: 'holds others back', work: 'at work', '': 'up to date' }[mood];
+      const words = { slow: 'in one call for a long time', hold: 'holds others back', work: 'working', '': 'up to date' }[mood];
       set(parts.group, 'aria-label', `${node.kind} ${node.name}, ${where}, ${plural(now.waiting, 'row')} waiting, ${words}`);
     }
     for (const [name, region] of this.regions) {
       const loops = (moment.loops ?? []).filter((loop) => key(loop.scope) === name);
       const first = loops[0];
-      say(region.turn, first ? `epoch ${first.epoch}, round ${first.first === first.last ? first.last : `${first.first}–${first.last}`} · ${count(first.messages)} under way` : '');
+      say(region.turn, first ? `epoch ${first.epoch}, round ${first.first === first.last ? first.last : `${first.first}–${first.last}`} · ${count(first.messages)} in flight` : '');
     }
   }
 
@@ -171,7 +171,7 @@ export class Graph {
     for (const [each, parts] of this.nodes) parts.group.classList.toggle('chosen', each === id);
   }
 
-  /** Light up ways of operators, each from what holds back to what waits; kinds say of each how it holds. */
+  /** Highlight paths of operators, each from the cause to the output that waits; kinds are the kinds of the causes. */
   light(ways, kinds = []) {
     this.ways = ways;
     this.kinds = kinds;
@@ -196,7 +196,7 @@ export class Graph {
     }
   }
 
-  /** Mark the operators whose name has a text in it, and the folded loops that have some; return them all. */
+  /** Mark the operators whose name contains a text, and the folded loops with such operators; return all of them. */
   search(text) {
     const wanted = text.trim().toLowerCase();
     const hits = wanted ? this.graph.nodes.filter((node) => node.name.toLowerCase().includes(wanted)) : [];
@@ -211,7 +211,7 @@ export class Graph {
     for (const [name, region] of this.regions) region.group.classList.toggle('found', loops.has(name));
   }
 
-  /** Open the loops around an operator, and bring it into the middle. */
+  /** Unfold the loops around an operator, and center it. */
   reveal(id) {
     const { scope } = this.names.get(id);
     if (!this.nodes.has(id)) {
@@ -229,7 +229,7 @@ export class Graph {
     return Math.min((w - 40) / made.width, (h - TOP - LOW) / made.height, 1.15);
   }
 
-  /** Show all of it; or its beginning, where all of it would be smaller than can be read. */
+  /** Show the complete graph, or its beginning if the complete graph would be too small to read. */
   fit(least = 0) {
     const { clientWidth: w, clientHeight: h } = this.svg;
     if (!w || !h || this.made === null) return;
@@ -246,7 +246,7 @@ export class Graph {
     this.look(this.svg.clientWidth / 2 - (box.x + box.w / 2) * scale, this.svg.clientHeight / 2 - (box.y + box.h / 2) * scale, scale);
   }
 
-  /** Fit again after the page has changed its size, unless somebody looks at a part. */
+  /** Fit again after a resize, unless the user has zoomed or moved. */
   refit() {
     if (this.touched || !this.svg.clientWidth) return;
     // Only then anew: who has gone to a node with the keyboard would lose it.
@@ -300,7 +300,7 @@ export class Graph {
   }
 }
 
-/** Of the operators with something at the oldest epoch, those where most of it is: busiest, most rows waiting. */
+/** The operators with most of the work of the oldest epoch: the busiest, or with most waiting rows. */
 function holding(operators) {
   const held = Object.entries(operators).filter(([, now]) => now.holds);
   const most = Math.max(1, ...held.map(([, now]) => now.waiting));

@@ -1,4 +1,4 @@
-// What has happened, as the page knows it: told once in full, then as news; never more than an hour of it.
+// The history of the page: loaded once, then extended by events; at most one hour.
 
 const HOUR = 3600, TICKS_MAX = 400, EVENTS_MAX = 200;
 
@@ -11,7 +11,7 @@ export class History {
     this.now = Date.now() / 1000;
   }
 
-  /** Start anew with everything that the driver knows. */
+  /** Restart with the complete history of the driver. */
   reset(all) {
     for (const each of ['ticks', 'hour', 'snapshots', 'restarts']) this[each].clear();
     this.add(all);

@@ -1,6 +1,6 @@
-// Where everything of a graph stands: in layers, from left to right or from top to bottom, with loops as regions
-// that have a layout of their own. Pure: it knows sizes and not the page. An edge that crosses a region's border
-// passes a gate in that border. Inside, x is the way of the flow; what flows downwards is turned at the end.
+// The layout of a graph: layers from left to right or from top to bottom, with loops as regions that have a
+// separate layout. Pure functions over sizes. An edge that crosses the border of a region passes a gate in that
+// border. Internally x is the direction of the flow; a layout from top to bottom is transposed at the end.
 
 const GAP_Y = 20, PAD = 16, HEAD = 38, TURN = 15;
 
@@ -61,7 +61,7 @@ function shared(a, b) {
   return a.slice(0, depth);
 }
 
-/** Who stands for a node in a scope: itself, a loop around it, or nobody. */
+/** The box of a node in a scope: the node, a loop around it, or none. */
 function standIn(id, home, path) {
   const scope = home.get(id);
   if (scope.length < path.length || !path.every((name, depth) => scope[depth] === name)) return null;
@@ -167,7 +167,7 @@ function neighbours(links) {
   return [before, after];
 }
 
-/** Fewer crossings: each node goes to the mean place of those that it is connected with, to and fro. */
+/** Reduce crossings: move each node to the mean position of its neighbors, forward and backward. */
 function order(layers, boxes, links) {
   const [before, after] = neighbours(links);
   for (let sweep = 0; sweep < 8; sweep += 1) {
@@ -281,7 +281,7 @@ function smooth(points, down) {
   return { path, middle: down ? { x: y, y: x } : { x, y }, tip: tip(q.x, q.y, down, false) };
 }
 
-/** A way that comes round again: aside from one node, along the edge of the loop, and back to the other. */
+/** A feedback edge: sideways from one node, along the border of the loop, and back to the other. */
 function turn(a, b, floor, down) {
   const at = (x, y) => (down ? `${y},${x}` : `${x},${y}`);
   const x = a.x + a.w / 2 + 8, y = a.y + a.h, u = b.x + b.w / 2 - 8, v = b.y + b.h, r = 8, side = u < x ? -1 : 1;
@@ -289,7 +289,7 @@ function turn(a, b, floor, down) {
   return { path, tip: tip(u, v, down, true) };
 }
 
-/** The head of an arrow at a point, along the flow or back from aside. */
+/** The head of an arrow at a point, in the direction of the flow or from the side. */
 function tip(x, y, down, aside) {
   const corners = aside ? [[x, y], [x - 4, y + 7], [x + 4, y + 7]] : [[x, y], [x - 7, y - 4], [x - 7, y + 4]];
   return `M${corners.map(([p, q]) => (down ? `${q},${p}` : `${p},${q}`)).join(' L')} Z`;

@@ -1,4 +1,4 @@
-// The page: asks what is shown, makes its views, and hears what happens until the driver is gone.
+// The page: fetches its description, creates the views, and follows the events of the driver.
 
 import { FlowView } from './flowview.js';
 import { History } from './history.js';
@@ -11,7 +11,7 @@ const at = (id) => document.getElementById(id);
 const history = new History();
 let views = [], current = 0, moment = {}, about = null;
 
-/** Relative addresses only: so the page works behind any proxy. */
+/** All addresses are relative, so the page works behind any proxy. */
 async function ask(path, options) {
   const answer = await fetch(path, options);
   const said = await answer.json();
@@ -42,8 +42,8 @@ function drawTabs() {
     },
   }, name));
   const apart = about.control ? make('span', { class: 'apart' },
-    make('button', { id: 'savepoint', onclick: () => confirmed('Take a savepoint?', 'The complete state is saved now, and kept under this name until it is dropped.', 'Take it', 'savepoint', true) }, 'Savepoint'),
-    make('button', { id: 'stop', onclick: () => confirmed('Stop the query?', 'The epochs in flight are finished and published first. It can be started again from its checkpoint.', 'Stop it', 'stop', false) }, 'Stop')) : null;
+    make('button', { id: 'savepoint', onclick: () => confirmed('Take a savepoint?', 'The complete state is saved now. The savepoint keeps this name until you drop it.', 'Take savepoint', 'savepoint', true) }, 'Savepoint'),
+    make('button', { id: 'stop', onclick: () => confirmed('Stop the query?', 'The epochs in flight are finished and published first. You can resume it from its checkpoint.', 'Stop query', 'stop', false) }, 'Stop')) : null;
   at('tabs').replaceChildren(...buttons, ...(apart ? [apart] : []));
 }
 
@@ -67,7 +67,7 @@ function listen() {
   events.onopen = async () => {
     lost = null;
     notice('');
-    try { history.reset(await ask('history')); } catch { /* news will follow */ }
+    try { history.reset(await ask('history')); } catch { /* events will follow */ }
   };
   events.onmessage = (event) => {
     lost = null;

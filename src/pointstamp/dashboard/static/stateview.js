@@ -1,4 +1,4 @@
-// The views of state and of workers: tables of what is kept, where, and by whom.
+// The views of state and of workers: tables of the state of operators, and of workers.
 
 import { bytes, count, make, percent, plural, seconds } from './words.js';
 
@@ -6,7 +6,7 @@ export class StateView {
   constructor() {
     this.summary = make('p', { class: 'quiet' });
     this.body = make('tbody');
-    this.table = make('table', {}, head('operator', 'keeps', '#rows', '#bytes', '#in files', 'share of all', 'over workers', 'largest keys'), this.body);
+    this.table = make('table', {}, head('operator', 'state', '#rows', '#bytes', '#spilled', 'share', 'by worker', 'largest keys'), this.body);
     this.element = make('div', { class: 'page' }, make('section', { class: 'card' }, make('h2', {}, 'State of operators'), this.summary, make('div', { class: 'scroll' }, this.table)));
   }
 
@@ -17,7 +17,7 @@ export class StateView {
     if (!this.element.isConnected) return;
     const kept = [...(moment.kept ?? [])].sort((a, b) => b.bytes - a.bytes || b.rows - a.rows);
     const all = kept.reduce((sum, each) => sum + each.bytes, 0);
-    this.summary.textContent = kept.length ? `${plural(kept.length, 'arrangement')} with ${plural(kept.reduce((sum, each) => sum + each.rows, 0), 'row')} and ${bytes(all)}, the largest first` : 'No operator of this flow has state that can be counted, or no worker has reported yet.';
+    this.summary.textContent = kept.length ? `${plural(kept.length, 'arrangement')} with ${plural(kept.reduce((sum, each) => sum + each.rows, 0), 'row')} and ${bytes(all)}, largest first` : 'No operator of this flow has countable state, or no worker has reported yet.';
     const told = JSON.stringify(kept);
     if (told === this.told) return;
     this.told = told;
@@ -40,7 +40,7 @@ export class WorkersView {
   constructor(about) {
     this.names = new Map(about.graph.nodes.map((node) => [String(node.id), node.name]));
     this.body = make('tbody');
-    this.element = make('div', { class: 'page' }, make('section', { class: 'card' }, make('h2', {}, 'Workers'), make('div', { class: 'scroll' }, make('table', {}, head('worker', 'where', '#memory', '#processor', '#rows waiting', 'busiest operators', 'inside a call'), this.body))));
+    this.element = make('div', { class: 'page' }, make('section', { class: 'card' }, make('h2', {}, 'Workers'), make('div', { class: 'scroll' }, make('table', {}, head('worker', 'where', '#memory', '#CPU', '#rows waiting', 'busiest operators', 'current call'), this.body))));
   }
 
   show() { this.update(this.moment ?? {}); }
@@ -64,9 +64,9 @@ export class JournalView {
     const places = about.places.map((each) => make('tr', {}, make('td', { class: 'name' }, each.place), make('td', {}, each.words)));
     this.element = make('div', { class: 'page' },
       card('Generations', table(['#generation', 'started by', 'at', 'after'], about.generations.map((each, number_) => make('tr', {}, number(String(each.generation)), make('td', {}, each.owner), make('td', {}, new Date(each.at * 1000).toLocaleString('en-GB')), make('td', {}, number_ ? seconds(each.at - about.generations[number_ - 1].at) : ''))))),
-      card('Journal', table(['#entry', '#generation', 'kind', 'what it says', '#bytes'], rows)),
+      card('Journal', table(['#entry', '#generation', 'kind', 'content', '#bytes'], rows)),
       card('State of operators at the last commit', kept.length ? table(['operator', '#rows', '#bytes'], kept) : make('p', { class: 'empty' }, 'No state was counted.')),
-      card('Places of the flow', table(['place', 'what it is'], places)));
+      card('Operators of the flow', table(['operator', 'definition'], places)));
   }
 
   show() {}
@@ -74,7 +74,7 @@ export class JournalView {
   update() {}
 }
 
-/** The keys that have most of what is kept, as a sample of it found them. */
+/** The keys with the most rows, from a sample. */
 function keys(kept) {
   if (!kept.keys?.length) return make('span', { class: 'quiet' }, '–');
   return make('ul', { class: 'keys' }, ...kept.keys.map((each) => make('li', {}, make('b', {}, each.key), ` ${plural(each.rows, 'row')}, ${percent(each.rows / Math.max(1, kept.rows))}, worker ${each.worker}`)));

@@ -1,8 +1,8 @@
-// What a user wrote, as a graph: the physical operators of a step are one box. Pure: it knows data, not the page.
+// The steps of a flow as a graph: the physical operators of a step are one box. Pure functions over data.
 
 import { key } from './layout.js';
 
-/** The graph of the steps of a graph, and which of its boxes stands for each operator. */
+/** The graph of the steps, and the box of each operator. */
 export function stepsOf(graph) {
   const groups = new Map(), stands = new Map();
   for (const node of graph.nodes) {
@@ -27,12 +27,12 @@ export function stepsOf(graph) {
   return { graph: { nodes, edges: [...edges.values()], loops: graph.loops }, stands };
 }
 
-/** Every operator as it is, for those who look at all of them. */
+/** The graph of all physical operators. */
 export function operatorsOf(graph) {
   return { graph: { ...graph, nodes: graph.nodes.map((node) => ({ ...node, members: [node.id] })) }, stands: new Map(graph.nodes.map(({ id }) => [id, id])) };
 }
 
-/** How the boxes of a graph are, of how operators are: what waits in them, and what goes in and out of them. */
+/** The figures of each box, from the figures of its operators. */
 export function gathered(moment, graph, stands) {
   if (!moment.operators) return moment;
   const came = new Map(graph.nodes.map((node) => [node.id, node.members[0]]));

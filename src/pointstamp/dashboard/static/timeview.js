@@ -1,4 +1,4 @@
-// The view of time: epochs from tick to publication, how long they took, rows, snapshots, memory, restarts.
+// The view of time: epochs from tick to publication, their latency, rows, snapshots, memory, restarts.
 
 import { Chart, ticksDrawing } from './charts.js';
 import { bytes, clock, count, draw, make, plural, seconds } from './words.js';
@@ -32,7 +32,7 @@ export class TimeView {
 
   charts() { return [this.latency, this.rows, this.turns, this.sizes, this.memory]; }
 
-  /** Look at a part of the past, which stays as it is; or at the last seconds again. */
+  /** Show a fixed range of the past, or the last seconds again. */
   zoom(span) {
     this.span = span;
     this.all.hidden = !span;
@@ -79,7 +79,7 @@ export class TimeView {
     this.ticks.setAttribute('height', high);
     this.ticks.replaceChildren(...parts);
     const open = shown.filter((tick) => tick.published === null).length;
-    this.note.textContent = shown.length ? `${plural(shown.length, 'tick')} shown${shown.length < seen.length ? ', the last ones' : ''}; ${open ? `${count(open)} in flight` : 'all are published'}` : 'no tick in this time';
+    this.note.textContent = shown.length ? `${plural(shown.length, 'tick')} shown${shown.length < seen.length ? ', the last ones' : ''}; ${open ? `${count(open)} in flight` : 'all are published'}` : 'no ticks in this time range';
     this.ticks.setAttribute('aria-label', `Epochs: ${this.note.textContent}`);
   }
 
@@ -90,12 +90,12 @@ export class TimeView {
   }
 }
 
-/** A snapshot in words: its kind, its size, and how long it took. */
+/** The text of a snapshot: its kind, size and duration. */
 function taken(each) {
   return `epoch ${each.epoch}, ${each.is_whole ? 'full' : 'incremental'}: ${bytes(each.size_bytes)} in ${seconds(each.done - each.begun)}${each.savepoint ? `, savepoint ${each.savepoint}` : ''}`;
 }
 
-/** Rounds tick by tick where all ticks of the time are known, and else the most of each span. */
+/** Rounds per tick if all ticks of the range are known, else the maximum of each span. */
 function turns(history, hour, from, to) {
   const ticks = [...history.ticks.values()], known = ticks.filter((tick) => tick.published && tick.published >= from && tick.published <= to);
   if (known.length && (ticks.length < TICKS_KEPT || ticks[0].ticked < from)) {
@@ -108,7 +108,7 @@ function elapsed(span, to) { return Math.max(0.5, Math.min(span.seconds, to - sp
 
 function middle(span, to) { return Math.min(span.at + span.seconds / 2, to); }
 
-/** Spans without gaps: where nothing was counted, there were no rows. */
+/** Spans without gaps: a span without a count had no rows. */
 function spans(hour, from, to) {
   if (!hour.length) return [];
   const step = hour[0].seconds, known = new Map(hour.map((span) => [Math.round(span.at / step), span])), all = [];

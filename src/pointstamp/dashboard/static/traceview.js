@@ -1,4 +1,4 @@
-// The view of a trace: step through what has happened, with all that each worker holds, counts and knows.
+// The view of a trace: step through its events, with the capabilities, counts and frontiers of each worker.
 
 import { Graph } from './graph.js';
 import { agreement, frontiersTable, heldList, messagesList, pointsTable } from './tracewords.js';
@@ -27,8 +27,8 @@ export class TraceView {
     const reason = about.reason && !about.verdict.includes(about.reason) ? about.reason : null;
     this.element = make('div', { class: 'trace', onkeydown: (event) => this.key(event) },
       make('div', { class: 'bar' },
-        this.button('First', 'To the first event', () => this.go(0)), this.button('‹', 'One event back', () => this.go(this.step - 1)),
-        this.button('›', 'One event on', () => this.go(this.step + 1)), this.button('Last', 'To the last event', () => this.go(this.events.length - 1)),
+        this.button('First', 'To the first event', () => this.go(0)), this.button('‹', 'Previous event', () => this.go(this.step - 1)),
+        this.button('›', 'Next event', () => this.go(this.step + 1)), this.button('Last', 'To the last event', () => this.go(this.events.length - 1)),
         about.flaw === null ? null : this.button('Finding', 'To the event that fails verification', () => this.go(about.flaw - about.first)),
         this.crash, this.slider, make('label', { class: 'quiet' }, 'as seen by ', this.select)),
       make('div', { class: 'canvas' }, this.graph.svg),

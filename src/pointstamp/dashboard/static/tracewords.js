@@ -1,4 +1,4 @@
-// The state at a step of a trace, as tables and lists: the models' beside what one worker has.
+// The state at a step of a trace, as tables and lists: the model's state compared with one worker's.
 
 import { make, plural, time } from './words.js';
 import { point, same } from './world.js';
@@ -10,11 +10,11 @@ export function agreement(about, step) {
   const { flaw, followed, unfollowed } = about;
   if (unfollowed) return { words: `The model is not shown: ${unfollowed}.`, kind: 'quiet' };
   if (flaw !== null && step === flaw) return { words: `The model does not allow this event: ${about.verdict}`, kind: 'objects' };
-  if (step >= followed) return { words: `The model could not follow beyond event ${followed}; its state is from there.`, kind: 'objects' };
+  if (step >= followed) return { words: `The model stops at event ${followed}; its state is from that event.`, kind: 'objects' };
   return { words: 'The model agrees: it allows every event up to this one.', kind: 'agrees' };
 }
 
-/** How many there are of each pointstamp: what truly exists, and what the worker counts. */
+/** The count of each pointstamp, in the model and at the worker. */
 export function pointsTable(state, mine, worker, ports, shown) {
   const rows = [];
   const places = new Set([...state.exists.keys(), ...mine.counts.keys()]);
@@ -28,7 +28,7 @@ export function pointsTable(state, mine, worker, ports, shown) {
   return table(`Pointstamps (${rows.length})`, 'points', ['', 'exist', `worker ${worker} counts`], rows, 'not received yet');
 }
 
-/** What may still come to each port: by what exists, and as the worker knows it. */
+/** The frontier of each port, in the model and at the worker. */
 export function frontiersTable(state, mine, worker, ports, shown) {
   const words = (times) => (times === undefined ? '–' : times.length ? times.map(time).join(' and ') : 'complete');
   const rows = ports.map((port, at) => [at, port]).filter(([at]) => shown(at)).map(([at, port]) => {
@@ -53,7 +53,7 @@ function list(title, entries) {
   return [make('h3', {}, `${title} (${entries.length})`), make('ul', { class: 'points' }, ...entries.slice(0, ROWS).map((words) => make('li', {}, words)))];
 }
 
-/** A table of the model beside the worker; where the two differ, a row says why. */
+/** A table of the model and the worker; a row where they differ has the reason. */
 function table(title, kind, [first, ...names], rows, why) {
   const head = make('tr', {}, make('th', { scope: 'col' }, first), ...names.map((name) => make('th', { scope: 'col', class: 'number' }, name)));
   const body = rows.slice(0, ROWS).map(([name, model, own, reason]) => {

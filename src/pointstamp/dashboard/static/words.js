@@ -1,4 +1,4 @@
-// Numbers, times and elements: what every view writes with.
+// Formats of numbers and times, and builders of elements, for every view.
 
 const SVG = 'http://www.w3.org/2000/svg';
 
@@ -21,7 +21,7 @@ function fill(element, attributes, children) {
   return element;
 }
 
-/** Set an attribute or a text only where it differs: most of what is drawn stays the same. */
+/** Set an attribute or a text only if it differs: most of the drawing stays the same. */
 export function set(element, name, value) {
   if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
 }

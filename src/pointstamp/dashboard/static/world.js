@@ -1,6 +1,6 @@
-// What a trace's events add up to: for each worker its capabilities, counts and frontiers; all messages; and
-// beside them the models' state. Each generation has its own. Going on is adding events; going back begins anew,
-// which is fast enough for all that a page is given.
+// The state after some events of a trace: capabilities, counts and frontiers of each worker, all messages, and
+// the state of the models, for each generation. A step forward adds events; a step back replays from the start,
+// which is fast enough for the events that a page gets.
 
 export class World {
   constructor(events, workers) {
@@ -15,7 +15,7 @@ export class World {
     this.state = this.empty(this.workers);
   }
 
-  /** How things are after an event, in its generation. */
+  /** The state after an event, in its generation. */
   after(step) {
     if (step < this.at) this.begin();
     while (this.at < step) { this.at += 1; this.add(this.events[this.at]); }
@@ -27,7 +27,7 @@ export class World {
     return { messages: [], exists: new Map(), frontiers: new Map(), workers: Array.from({ length: workers }, worker) };
   }
 
-  /** Where a generation begins: what the models hold, and each worker. */
+  /** The initial state of a generation: of the models, and of each worker. */
   beginning({ exists, frontiers, workers }) {
     const state = this.empty(workers.length);
     count(state.exists, exists);

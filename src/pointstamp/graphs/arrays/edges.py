@@ -42,7 +42,7 @@ class EdgeRun(NamedTuple):
     """Vertex and other end in one number."""
     length: Lengths
     times: Counts
-    """How often each is there."""
+    """The multiplicity of each edge."""
 
 
 class FoundEdges(NamedTuple):

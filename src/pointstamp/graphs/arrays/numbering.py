@@ -96,7 +96,7 @@ class GiveNumbers:
             context.send(made)
 
     def _next(self, count: int) -> np.typing.NDArray[np.int64]:
-        """How many numbers are free."""
+        """Return so many free numbers."""
         first = self._last + 1
         first += (self._worker - first) % self._workers
         numbers = first + self._workers * np.arange(count)
@@ -145,7 +145,7 @@ Values: TypeAlias = npt.NDArray[np.object_]
 _STEP: Final = 1 << 32
 """The distance between numbers at an end of the order."""
 _ROOM_MIN: Final = 1 << 8
-"""How far they lie apart at least where they were given again."""
+"""The minimum distance of numbers after renumbering."""
 _NUMBER_MAX: Final = 1 << 62
 
 

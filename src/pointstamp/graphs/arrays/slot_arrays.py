@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 Slots: TypeAlias = npt.NDArray[np.intp]
 Ids: TypeAlias = npt.NDArray[np.int64]
-"""Of vertices, by which users know them, where these are integers."""
+"""Ids of vertices, as users gave them, if they are integers."""
 T = TypeVar("T", bound=np.generic)
 
 # A pass over a flag costs about a sixteenth of a step of sorting.

@@ -154,7 +154,7 @@ class HashedIds:
         self._places: Slots = np.empty(0, np.intp)
 
     def __len__(self) -> int:
-        """How many places there are."""
+        """The number of places."""
         return len(self._places)
 
     def lay(self, ids: int) -> None:

@@ -143,7 +143,7 @@ class RanksOfGraph(PartsOfGraph):
 # PageRank in its GraphFrames variants: global, personalized, parallel.
 
 TOLERANCE_OF_ITERATIONS: Final = 1e-6
-"""How exact ranks are where a number of iterations was asked for."""
+"""The tolerance of ranks if a number of iterations was requested."""
 
 _PLACE: Final = "place"
 

@@ -113,7 +113,7 @@ class Pregel:
         return vertices
 
     def _messages(self, vertices: DataFrame) -> DataFrame:
-        """What edges send in a round: who gets it, and what."""
+        """The messages of edges in a round: the recipient and the content."""
         triplets = triplets_of(vertices, self._graph.edges)
         sent = [
             triplets.select(sql.col(end)[ID].alias(ID), message.alias(_MESSAGE))

@@ -228,11 +228,11 @@ class Life:
     session: Session
     watches: Mapping[str, SimulatedWatch]
     turn: int
-    """How often a driver had taken over, or had tried to, when this one had."""
+    """The number of takeovers and attempts when this driver took over."""
     checks_parts: bool
     """Whether its driver has read all parts of the snapshot itself."""
     calls: deque[Call] = field(default_factory=deque)
-    """What its user wants of the query, between two rounds of the driver."""
+    """The user's calls to the query, between two rounds of the driver."""
     driver_is_alive: bool = True
     is_asleep: bool = False
     is_finishing: bool = False
@@ -240,7 +240,7 @@ class Life:
     until: int | None = None
 
     def die(self) -> None:
-        """Everything of it ends."""
+        """End all of its processes."""
         self.driver_is_alive = False
         self.crew.end()
 

@@ -39,7 +39,7 @@ class Durability:
 
     def __init__(self) -> None:
         self.dies_after: int | None = None
-        """How many operations the acting process still does; it dies at the next one."""
+        """The number of operations that the acting process still does; it dies at the next one."""
         self.dies_late: bool = False
         """Whether the operation at which it dies is done."""
         self.fails: str | None = None
@@ -283,9 +283,9 @@ class SimulatedStorage:
         self._durability = durability
         self._objects = MemoryStorage()
         self._unsure: dict[str, bytes | None] = {}
-        """What is there instead, perhaps, when the power has failed: an object as it was, or nothing."""
+        """The possible content after a power failure: an object as it was, or nothing."""
         self.begun = 0
-        """How many new files were left by killed writers."""
+        """The number of new files that killed writers left."""
 
     def create(self, name: str, content: Content) -> None:
         """Store a new object; AlreadyStored where there is one."""

@@ -74,18 +74,18 @@ def describe_world_event(event: WorldEvent) -> str:
     """An event as text."""
     match event:
         case GenerationBegan():
-            start = "from nothing" if event.restored < 0 else f"after epoch {event.restored}"
-            late = "" if event.is_newest else "; it is replaced already"
+            start = "without state" if event.restored < 0 else f"after epoch {event.restored}"
+            late = "" if event.is_newest else "; it is already replaced"
             return f"generation began with {event.workers} workers, {start}{late}"
         case TickTaken():
             units = ", ".join(f"{count} of '{name}'" for name, count in event.units.items())
-            return f"tick {event.number} took {units or 'nothing'}"
+            return f"tick {event.number} took {units or 'no units'}"
         case EpochCommitted():
             return f"commit {event.number}: everything up to epoch {event.epoch}"
         case Crashed():
             return f"CRASH: {event.what}"
         case UserSaid():
-            return f"it was said that input '{event.input}' is complete before epoch {event.epoch}"
+            return f"the user declared input '{event.input}' complete before epoch {event.epoch}"
         case SavepointTaken():
             return f"savepoint '{event.name}' was taken at epoch {event.epoch}"
         case DriverFenced():

@@ -77,7 +77,7 @@ class GenerationMoves:
     starts: list[Move] = field(default_factory=list)
     moves: list[Move] = field(default_factory=list)
     started: dict[int, int] = field(default_factory=dict)
-    """How many moves of its start each worker has made."""
+    """The number of start moves of each worker."""
 
     def is_started(self, starts: int) -> bool:
         """Whether all workers have started."""
@@ -165,7 +165,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """What is kept and dropped of a run, and in ``flaw`` why it does not explain the output."""
+    """The kept and dropped moves of a run, and in ``flaw`` why they do not explain the output."""
 
     moves: tuple[Judged, ...]
     kept_to: tuple[tuple[int, int, int], ...]
@@ -328,7 +328,7 @@ class _Replay:
                 if other == point or walker.less(other, point):
                     broken(
                         "NotifiedComplete",
-                        f"worker {act.worker} told that {act.time} is complete, and in the explanation "
+                        f"worker {act.worker} notified that {act.time} is complete, and in the explanation "
                         f"{walker.describe(other)} exists",
                     )
 

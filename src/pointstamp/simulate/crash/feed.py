@@ -43,9 +43,9 @@ class SimulatedSource(SourceBase):
     complete_after: Sequence[int] | None = None
     """With an epoch column: before which epoch nothing comes after so many units."""
     waits: int = 0
-    """How many of its last units wait for what is complete before them."""
+    """The number of last units that wait for the completion of earlier ones."""
     passed_after: Sequence[int] | None = None
-    """Where epochs are event time: before which epoch so many units complete it by themselves."""
+    """The epoch before which so many units complete it by themselves, if epochs are event time."""
     lanes_count: int = 1
 
     def lanes(self, position: Position) -> list[int]:

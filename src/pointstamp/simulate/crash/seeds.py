@@ -179,7 +179,7 @@ _KINDS = {
 
 
 def _undeclared(run: CrashRun) -> str:
-    """Which operators have kept something that no snapshot holds."""
+    """The operators with state that no snapshot has."""
     is_restored = run.crashes or run.since >= 0
     return "".join(f"\n{words}" for words in run.undeclared) if is_restored else ""
 
@@ -207,7 +207,7 @@ class GenerationJudge:
         self._commits.begin(began.workers, operators, began.restored, -1)
         self._rules = self._snapshots.before(self._models.of)
         self.events = 0
-        """How many events of workers were judged, and found right."""
+        """The number of verified, valid events of workers."""
 
     def take(self, event: Event) -> None:
         """Judge the next event of any worker."""
@@ -257,7 +257,7 @@ def judge_generations(
     except BrokenError as error:
         return Verdict(Status.INVALID, error.property, f"in generation {generation}: {error}", number)
     except Exception as error:
-        reason = f"the judge failed: {type(error).__name__}: {error}"
+        reason = f"the verifier failed: {type(error).__name__}: {error}"
         return Verdict(Status.UNKNOWN, reason=reason, event=number)
     return Verdict(Status.VALID)
 

@@ -65,12 +65,12 @@ class CrashRun(WorldRun):
     since: int = -1
     """The epoch of the savepoint that the query began with."""
     successor: "CrashRun | None" = None
-    """What happened to a query that began with a savepoint of this one."""
+    """The course of a query that started from a savepoint of this one."""
 
     happened: list[Happened] = field(default_factory=list)
     ticks: dict[int, Ticked] = field(default_factory=dict)
     fed: dict[str, Items] = field(default_factory=dict)
-    """What each tick took, as items."""
+    """The items of each tick."""
     workers: int = 0
     published_through: int = -1
     complete_to: int = 0
@@ -184,9 +184,9 @@ class Setting:
             ticks_gathered_max=1 if seed % 2 == 0 else TICKS_GATHERED_MAX,
         )
         self.recover_at: int | None = 0
-        """When the next driver takes over, if one is to."""
+        """The step at which the next driver takes over, if any."""
         self.doomed: Doom | None = None
-        """How the driver, or the next recovery, dies."""
+        """The death of the driver, or of the next recovery."""
         self.sleeps_in: int | None = None
         """After so many operations of its own a driver sleeps, while another takes over."""
         self.damaged: str | None = None
@@ -196,7 +196,7 @@ class Setting:
         self._has_checked = False
         """Whether the driver that has just begun a generation did so."""
         self.powers = 0
-        """How often the power has failed."""
+        """The number of power failures."""
         self.newest: Life | None = None
         self._drivers = 0
         self._takeovers = 0

@@ -57,7 +57,7 @@ _SLEEP_TICKS_MAX: Final = 400
 
 
 class FoundError(BaseException):
-    """What failed while a driver slept; no code in between may handle it."""
+    """A failure while a driver slept, which no code in between may handle."""
 
     def __init__(self, found: Exception) -> None:
         super().__init__(str(found))
@@ -328,7 +328,7 @@ class CrashWorld(Drivers):
             self._quiet_ticks = 0
 
     def _ready(self, now: int) -> list[tuple[Act, Life, MemberPlace | None]]:
-        """Everything that some process could do now."""
+        """The actions that some process could take now."""
         ready: list[tuple[Act, Life, MemberPlace | None]] = []
         for life in self.lives:
             if life.driver_is_alive and not life.is_asleep and self._has_news(life):
