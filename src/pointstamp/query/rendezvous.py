@@ -186,13 +186,15 @@ class Rendezvous:
         if gone is None:
             return []
         waiting = [
-            (each, copy) for each, copy in self._copies.items() if copy.partition == gone.hello.partition
+            (number, hello)
+            for number, hello in self._copies.items()
+            if hello.partition == gone.hello.partition
         ]
         if self.roster is not None:
             self.late += len(waiting)
-            for each, _ in waiting:
-                del self._copies[each]
-            return [Sent(each, Dismissed(_COMPLETE)) for each, _ in waiting]
+            for copy, _ in waiting:
+                del self._copies[copy]
+            return [Sent(copy, Dismissed(_COMPLETE)) for copy, _ in waiting]
         self._changed_seconds = now_seconds
         was_seated = gone.number is not None
         if waiting:
