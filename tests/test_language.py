@@ -79,11 +79,10 @@ def test_texts_use_the_terms_of_the_field() -> None:
 def docstrings(path: Path) -> Iterator[tuple[int, str]]:
     """The first lines of all docstrings of a module, also those of attributes, with their numbers."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        text = (
-            node.value.value if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) else None
-        )
-        if isinstance(text, str):
-            yield node.lineno, text.strip().partition("\n")[0]
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            text = node.value.value
+            if isinstance(text, str):
+                yield node.lineno, text.strip().partition("\n")[0]
 
 
 def test_a_docstring_begins_with_a_verb_or_with_its_subject(tmp_path: Path) -> None:
