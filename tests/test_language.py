@@ -1,9 +1,11 @@
 """The language of the project: texts use the terms of the field.
 
-One law: README, docs, docstrings and string literals of the source contain none of the phrases below, except
-as often as tests/language_exceptions.json allows for a file. That list may only shrink: a file with fewer
-phrases than it is allowed fails too, until its entry is lowered (``python tests/test_language.py`` writes the
-list).
+Two laws:
+- phrases: README, docs, docstrings and string literals of the source contain none of the phrases below,
+  except as often as tests/language_exceptions.json allows for a file. That list may only shrink: a file with
+  fewer phrases than it is allowed fails too, until its entry is lowered (``python tests/test_language.py``
+  writes the list);
+- subjects: a docstring begins with a verb or its subject, not with "What ...", "How many ..." or "Of ...".
 """
 
 import ast
@@ -24,6 +26,10 @@ PHRASES: Final = re.compile(
     r"|\bwhoever\b|\bspeaks? of\b|\bspoken of\b|\bfall(?:s|en)? silent\b|\b(?:says?|told) otherwise\b"
     r"|\bgo(?:es)? by\b"
 )
+
+HEADLESS: Final = re.compile(r"(?:What|Who|Whose|Whom|Which|How|Where|Of|As|Everything|Everyone)\b")
+NOT_YET: Final = ("src/pointstamp/incremental/", "src/pointstamp/plan/", "src/pointstamp/spark/")
+"""Packages whose docstrings the second law does not read; this list may only shrink."""
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
@@ -68,6 +74,31 @@ def test_texts_use_the_terms_of_the_field() -> None:
         assert len(hits) <= allowed.get(name, 0), "\n".join(hits)
     fewer = [name for name, count in allowed.items() if len(places.get(name, [])) < count]
     assert not fewer, f"{fewer}: lower the count in {EXCEPTIONS.name}; the list may only shrink."
+
+
+def docstrings(path: Path) -> Iterator[tuple[int, str]]:
+    """The first lines of all docstrings of a module, also those of attributes, with their numbers."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            text = node.value.value
+            if isinstance(text, str):
+                yield node.lineno, text.strip().partition("\n")[0]
+
+
+def test_a_docstring_begins_with_a_verb_or_with_its_subject(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text('"""How rows are counted."""\nrows = 1\n"""What is counted."""\n')
+    assert [line for line, text in docstrings(tmp_path / "a.py") if HEADLESS.match(text)] == [1, 3]
+    modules = [path for path in files() if path.suffix == ".py"]
+    names = {path.relative_to(ROOT).as_posix(): path for path in modules}
+    read = {name: path for name, path in names.items() if not name.startswith(NOT_YET)}
+    assert len(read) > 300
+    headless = [
+        f"{name}:{line}: {text}"
+        for name, path in read.items()
+        for line, text in docstrings(path)
+        if HEADLESS.match(text)
+    ]
+    assert not headless, "Name the subject: " + "\n".join(headless)
 
 
 if __name__ == "__main__":

@@ -103,7 +103,7 @@ def test_a_run_that_broke_a_rule_opens_at_the_event_that_did(browser: WebDriver,
         go(browser, pulled)
         assert texts(browser, "#agrees.agrees")
         go(browser, pulled + 2)
-        assert f"beyond event {pulled + 1}" in texts(browser, "#agrees")[0]
+        assert f"stops at event {pulled + 1}" in texts(browser, "#agrees")[0]
         quiet(browser)
 
 

@@ -148,7 +148,7 @@ def test_envelopes_come_back_equal(kind: int, sender: int, generation: int, sequ
 )
 def test_a_time_that_would_come_back_as_something_else_is_refused_by_name(root: object) -> None:
     for message in (progress((root, 0)), rows((root, 0))):
-        with pytest.raises(FlowError, match="does not survive the way between processes"):
+        with pytest.raises(FlowError, match="does not survive the trip between processes"):
             OWN_CODEC.encode(message)
 
 

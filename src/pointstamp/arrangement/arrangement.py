@@ -357,7 +357,7 @@ class FirstRows:
     rows: Scattered
     prefixes: Hashes
     hashes: Hashes
-    """Of complete rows."""
+    """The hashes of complete rows."""
     weights: Integers
     group: Positions
     """The position of each row's key."""

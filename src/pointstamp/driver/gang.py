@@ -244,7 +244,7 @@ def _how(code: int) -> str:
         name = signal.Signals(-code).name
     except ValueError:
         name = "unknown"
-    hint = ", perhaps for want of memory" if -code == signal.SIGKILL else ""
+    hint = ", possibly out of memory" if -code == signal.SIGKILL else ""
     return f"was killed by signal {-code} ({name}{hint})"
 
 

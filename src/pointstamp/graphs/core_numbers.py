@@ -124,7 +124,7 @@ _ROUND: Final = (1 << SHELL_BITS) - 1
 _CLIMBS_MAX: Final = 8
 """The number of climbs after which a vertex moves to the next shell at once."""
 _LOAD_SHARE: Final = 4
-"""Everything is peeled again if more than one in this many edges is inserted."""
+"""All vertices are peeled again if more than one in this many edges is inserted."""
 
 
 class Shells:

@@ -272,7 +272,7 @@ def _largest(count: int, src: Slots, dst: Slots) -> Slots:
 
 
 def _reached(count: int, start: int, src: Slots, dst: Slots, sizes: Slots) -> Flags | None:
-    """Whom edges lead to from a vertex, itself among them; None where that takes too many steps."""
+    """The vertices reachable from a vertex, itself included; None if that takes too many steps."""
     beyond = dst[order_of(src, count)]
     first = np.cumsum(sizes) - sizes
     is_reached = np.zeros(count, np.bool_)

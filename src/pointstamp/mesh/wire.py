@@ -122,7 +122,7 @@ class TimeFormat:
             else "integers of 64 bits, strings, bytes, floats, booleans, None, and tuples of these"
         )
         raise FlowError(
-            f"the time {time} holds {value!r} of type {kind.__name__}, which does not survive the way "
+            f"the time {time} holds {value!r} of type {kind.__name__}, which does not survive the trip "
             f"between processes; times must consist of {allowed}. Use these for root times."
         )
 

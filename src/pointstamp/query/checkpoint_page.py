@@ -56,7 +56,7 @@ class CheckpointSight:
         return False
 
     def about(self) -> Json:
-        """Everything: nothing changes here."""
+        """The complete facts: nothing changes here."""
         shape = self._shape()
         commits = [each for each in self._entries() if isinstance(each, Committed)]
         last = commits[-1] if commits else None

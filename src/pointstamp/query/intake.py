@@ -18,7 +18,7 @@ from pointstamp.journal.ledger import Promises
 
 
 def _no_share(unit: Unit) -> float:
-    """Where a source says nothing of the sizes of its units."""
+    """The share of a unit of a source without sizes."""
     del unit
     return 0.0
 

@@ -126,16 +126,16 @@ def _words(found: Sequence[_Holding], silence: Silence, now_seconds: float) -> I
 
 def _at(holding: _Holding) -> str:
     if holding.bound is None:
-        return ", for it has had no row"
+        return ", because it has had no row"
     return f" at {instants_of(pa.array([holding.bound], pa.int64()), holding.kind)[0]}"
 
 
 def _since(holding: _Holding, silence: Silence, now_seconds: float) -> str:
     seconds = min((silence.seconds_of(name, now_seconds) for name in holding.inputs), default=0.0)
     patience = {silence.idle_seconds_of(name) for name in holding.inputs}
-    said = f"nothing has come from it for {seconds:.1f} seconds"
+    said = f"no row has arrived for {seconds:.1f} seconds"
     if None in patience:
-        return f"{said}, and idle= does not say after how long the others may continue"
+        return f"{said}, and idle= is not set"
     return f"{said}, and idle= is {max(each for each in patience if each is not None):g} seconds"
 
 

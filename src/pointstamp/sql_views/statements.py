@@ -55,7 +55,7 @@ class LatenessPromise:
     lateness: timedelta | str | int
     late: LatePolicy
     every: str | int | None = None
-    """How long an epoch is, if epochs are event time."""
+    """The length of an epoch, if epochs are event time."""
 
     def stream(self, flow: Dataflow, name: str, schema: str | pa.Schema) -> Stream:
         """The rows of an input that are in time."""
@@ -99,7 +99,7 @@ def input_table(flow: Dataflow, declared: InputDeclaration) -> Table:
 
 
 def declaration(node: exp.Create) -> InputDeclaration:
-    """What CREATE TABLE says."""
+    """The contents of a CREATE TABLE statement."""
     if not isinstance(node.this, exp.Schema):
         raise refused(node, "CREATE TABLE needs columns", "Write create table t (id long, ...).")
     key: list[str] = []
@@ -192,7 +192,7 @@ def _length(said: str) -> str | int:
 
 
 def _lateness(node: exp.WatermarkColumnConstraint) -> timedelta | int:
-    """How much earlier than the greatest event time so far a row may be."""
+    """The allowed distance of a row from the greatest event time so far."""
     column, said = node.this, node.expression
     instead = f"Write watermark for {column.name} as {column.name} - interval 4 seconds."
     if isinstance(said, exp.Column) and said.name.lower() == column.name.lower():

@@ -195,7 +195,7 @@ class AskedValues:
 
 @dataclass(frozen=True, slots=True)
 class KnownOfIn:
-    """Where no value is equal: whether IN is false, and not null."""
+    """The result of IN if no value is equal: whether it is false, and not null."""
 
     is_false: Expression
 

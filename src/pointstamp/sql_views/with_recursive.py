@@ -87,7 +87,7 @@ def recursive(common: exp.CTE, names: list[str], catalog: Catalog) -> Table:
 
 
 def with_own_tables(union: exp.Union, name: str, catalog: Catalog) -> Catalog:
-    """What WITH inside of a recursion declares; it cannot refer to the recursion, which is made of it."""
+    """The declarations of WITH inside a recursion; they cannot refer to the recursion."""
     with_ = union.args.get("with_")
     if with_ is None:
         return catalog
@@ -118,7 +118,7 @@ def rows_outside(step: exp.Expr, catalog: Catalog) -> tuple[exp.Expr, Catalog]:
 
 
 def like_start(step: exp.Expr, made: Table, start: Table) -> Table:
-    """What the step makes, with the columns of the start and as their types."""
+    """The result of the step, cast to the columns and types of the start."""
     if len(made.schema) != len(start.schema):
         raise refused(
             step, f"the recursive term has {len(made.schema)} columns and the base {len(start.schema)}"
@@ -268,7 +268,7 @@ class _Member:
     start: Table | None = None
     schema: pa.Schema | None = None
     others: dict[str, Table] = field(default_factory=dict)
-    """What its steps read besides the tables of the group, by name."""
+    """The tables that its steps read besides those of the group, by name."""
 
 
 def column_names(node: exp.Expr) -> list[str]:

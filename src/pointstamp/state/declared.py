@@ -78,7 +78,7 @@ class DeclaredState:
 
 
 def _declared(logic: Any, name: str) -> Mapping[str, Saving] | None:  # noqa: ANN401
-    """What is declared; an attribute ``state`` that is something else is the operator's own affair."""
+    """The declared state; an attribute ``state`` of another kind is not a declaration."""
     declared = logic.state if conforms(logic, DeclaresState) else None
     if not isinstance(declared, Mapping):
         return None

@@ -22,7 +22,7 @@ import msgspec
 from msgspec.msgpack import Ext
 
 PLAIN: Final = (type(None), bool, int, float, str, bytes)
-"""What MessagePack reads back as it was."""
+"""The types that MessagePack restores exactly."""
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _BEGIN: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - on the wall, in whatever zone

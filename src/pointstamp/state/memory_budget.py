@@ -177,7 +177,7 @@ class KeptRows(NamedTuple):
     rows: int
     size_bytes: int
     mapped_bytes: int = 0
-    """How many of these bytes lie in files, because memory is limited."""
+    """The number of these bytes in files, because memory is limited."""
 
     def plus(self, other: "KeptRows") -> "KeptRows":
         """Both together."""
@@ -240,7 +240,7 @@ def largest_keys_by(operator: Any, most: int) -> dict[str, list[KeyRows]]:  # no
 
 @runtime_checkable
 class _Borrows(Protocol):
-    """What may only be read here, and kept elsewhere; default: it is kept here."""
+    """The parts of the state that are only read here and kept elsewhere; default: none."""
 
     @property
     def is_borrowed(self) -> bool:

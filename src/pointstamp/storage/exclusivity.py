@@ -20,7 +20,7 @@ ROUNDS: Final = 8
 """A store that lets two pass in two races of three is found with a chance of 99.98 %."""
 
 FOLDER: Final = "_pointstamp/trial"
-"""Where the objects of a trial are; each is removed after it."""
+"""The folder of the objects of a trial; each is removed after it."""
 
 _SECONDS_MAX: Final = 120.0
 

@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeAlias
 from pointstamp.errors import AlreadyStored, NotStored, StorageError
 
 Content: TypeAlias = bytes | Sequence[bytes | memoryview]
-"""What an object holds: bytes, or several that follow one another, some perhaps in the memory of others."""
+"""The content of an object: bytes, or several pieces in sequence, some possibly views of shared memory."""
 
 
 class Storage(Protocol):
@@ -95,7 +95,7 @@ class SizesAtOnce(Protocol):
     """A storage that can be asked for many sizes at once; default: one after the other."""
 
     def sizes(self, names: Sequence[str], /) -> "list[int | None]":
-        """As ``size``, for each of these."""
+        """Return the sizes of several objects, like ``size``."""
         ...
 
 

@@ -28,7 +28,7 @@ _CHECKED: Final = _HEAD.size - 4  # all of the head but the checksum itself
 
 
 def seal(content: Content, kind: str, name: str, *, owner: str = "", version: int = 1) -> bytes:
-    """What was sealed is what is unsealed.
+    """Return the bytes of a sealed object, which ``unseal`` verifies.
 
     >>> unseal(seal(b"ranks", "snapshot", "parts/7"), "snapshot", "parts/7")
     b'ranks'

@@ -57,7 +57,7 @@ def assert_table(
 
 
 def _difference(found: Iterable[RowLike], wanted: Iterable[RowLike]) -> str:
-    """What is missing and what is too much, as text; nothing where both are the same."""
+    """The missing and the superfluous rows as text; empty if both are equal."""
     there, due = _counted(found), _counted(wanted)
     lacking, more = due - there, there - due
     parts = [f"missing {_listed(lacking)}"] if lacking else []

@@ -100,7 +100,7 @@ class ScriptedSource(SourceBase):
         return f"a script of {len(self._steps)} steps"
 
     def _next(self, taken: int) -> Unit | ScriptCommand | None:
-        """What comes when so many groups were given: a unit, a command that holds, or nothing more."""
+        """The next step after so many groups: a unit, a command that holds, or the end."""
         with self._lock:
             given = 0
             for index, step in enumerate(self._steps):
@@ -116,7 +116,7 @@ class ScriptedSource(SourceBase):
 
 
 class ScriptWatch(WatchBase):
-    """What a driver holds of a script."""
+    """The watch of a script, which a driver holds."""
 
     is_finished: bool
 
@@ -142,7 +142,7 @@ class ScriptWatch(WatchBase):
         return
 
     def waits_for(self) -> str:
-        """What a paused query waits for."""
+        """The text of the status while the query is paused."""
         return "go_on() of its script"
 
     def close(self) -> None:

@@ -33,7 +33,7 @@ SINK_SCHEMAS: Final[Mapping[str, pa.Schema]] = {
 
 _QUERY: Final = "q"
 SeenRows: TypeAlias = dict[str, list[tuple[int, int]]]
-"""What a reader sees: of each output the pairs of epoch and x, sorted."""
+"""The rows that a reader sees: the sorted pairs of epoch and x of each output."""
 
 
 class SinkSubject(Protocol):
@@ -197,7 +197,7 @@ def a_driver_that_was_replaced_publishes_the_same_commits_and_nobody_sees_it(new
 
 
 def what_a_dead_generation_staged_is_never_seen_and_goes(new: NewPlace) -> None:
-    """What is kept stays, what the own generation staged stays, everything else goes."""
+    """Kept pieces and those of the current generation stay; all others are removed."""
     subject = new()
     with _process(subject) as sink:
         committed = _stage(sink, 0, 0, 0)

@@ -30,7 +30,7 @@ ARRIVALS_MAX: Final = 8
 """So many units arrive at most; a static source has all of them from the start."""
 
 SOURCE_SCHEMA: Final = pa.schema([("x", pa.int64())])
-"""What rows are read with; where they are stored they may have other columns besides."""
+"""The schema with which rows are read; stored rows may have further columns."""
 
 _ASKED: Final = with_extra(SOURCE_SCHEMA, "ignore")
 _SECONDS_MAX: Final = 180.0
@@ -87,7 +87,7 @@ def every_row_is_taken_once_whatever_the_order_of_arrivals_polls_and_restarts(ne
 
 
 def a_unit_gives_the_same_batches_every_time(new: NewSource) -> None:
-    """What was read once is read again."""
+    """A unit that was read once is read again."""
     subject = new()
     rows = subject.arrive(0)
     watch = subject.source.watch(None)
@@ -113,7 +113,7 @@ def polling_without_news_gives_nothing_and_does_not_finish(new: NewSource) -> No
 
 
 def an_available_now_watch_gives_what_is_there_and_is_finished(new: NewSource) -> None:
-    """What arrives after the watch was made is for the next one."""
+    """A unit that arrives after the watch was created is for the next watch."""
     subject = new()
     subject.arrive(0)
     watch = subject.source.watch(None, available_now=True)
@@ -164,7 +164,7 @@ SOURCE_CLAIMS: Final[tuple[SourceClaim, ...]] = (
 
 @dataclass
 class _Driver:
-    """What a driver does with a source: polls, takes units one by one, restarts from the position."""
+    """The steps of a driver with a source: polls, takes units one by one, restarts from the position."""
 
     source: Source
     position: Position = None

@@ -29,7 +29,7 @@ class PathSummaries:
         return row.get(self.graph.location(target), ())
 
     def row(self, origin: Location) -> dict[Location, tuple[Summary, ...]]:
-        """Everything that one location reaches, with the minimal summaries."""
+        """The locations that one location reaches, with the minimal summaries."""
         if origin not in self._rows:
             self._rows[origin] = self._search(origin)
         return self._rows[origin]

@@ -130,7 +130,7 @@ class Stacks:
         return (_RETURN if done == max(len(self.steps), 1) else f"{_STEP}{done}", stack[:-1])
 
     def _steps_done(self, phase: str) -> int:
-        """How many steps of a call have returned."""
+        """The number of steps of a call that have returned."""
         if phase == _CALL:
             return 0
         return max(len(self.steps), 1) if phase == _RETURN else int(phase.removeprefix(_STEP))

@@ -48,7 +48,7 @@ class Batches:
         self._kept = deque(kept)
 
     def __len__(self) -> int:
-        """How many were ever sent."""
+        """The number of batches ever sent."""
         return self._first + len(self._kept)
 
     def __getitem__(self, number: int) -> Counts:
@@ -90,14 +90,14 @@ class AbstractState:
         self.heard: list[list[int]] = [[0] * workers for _ in everybody]
         """heard[q][w]: how many batches of w were applied by q."""
         self.sums: list[deque[Parts]] = [deque() for _ in everybody]
-        """What the sums of each root are made of, those alone that were not taken on yet."""
+        """The parts of the sums of each root that were not taken yet."""
         self.sums_taken: list[int] = [0] * workers
-        """How many sums of each root were taken on: by the top, or, for the top's own sums, by all
+        """The number of taken sums of each root: by the top, or, for the sums of the top, by all
         workers."""
         self.summed: list[int] = [0] * workers
-        """How many batches of each worker are in a sum."""
+        """The number of batches of each worker that are in a sum."""
         self.sums_heard: list[int] = [0] * workers
-        """How many sums of the top were applied by each worker."""
+        """The number of sums of the top that each worker has applied."""
         self.shown: list[list[frozenset[Stamp]] | None] = [None for _ in everybody]
         """None until w has propagated for the first time: an empty frontier would mean complete."""
         self.activations = [Activation() for _ in everybody]
@@ -120,7 +120,7 @@ class AbstractState:
         return self._rec_at[location]
 
     def all_rec(self) -> Counts:
-        """Everything that truly exists."""
+        """All pointstamps that truly exist, with their counts."""
         return {point: count for at in self._rec_at for point, count in at.items()}
 
     # Actions.

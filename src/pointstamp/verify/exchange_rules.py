@@ -95,7 +95,7 @@ class ExchangeRules(Rules):
                 )
 
     def _check_reported(self, w: int, reported: Counts) -> None:
-        """What an activation did to rec is what it reported: all of it together, nothing left out."""
+        """The reported changes of an activation are its changes to rec: all of them together."""
         done = self.state.activations[w]
         truly = dict(done.held)
         for point, count in done.pulled.items():

@@ -25,9 +25,9 @@ class ModelChange(NamedTuple):
 
     exists: tuple[CountAt, ...]
     frontiers: Frontiers
-    """What may still come, by what truly exists."""
+    """The frontiers that the true pointstamps imply."""
     implied: Frontiers
-    """What may still come, by what the event's worker has been told."""
+    """The frontiers that the counts of the event's worker imply."""
 
 
 class WorkerView(NamedTuple):
@@ -37,7 +37,7 @@ class WorkerView(NamedTuple):
     arriving: tuple[CountAt, ...]
     """Messages in flight to it."""
     told: tuple[CountAt, ...]
-    """What it takes to exist."""
+    """The counts of the worker."""
     shown: Frontiers
     """The frontiers that its operators may read; none before its first propagation."""
     implied: Frontiers

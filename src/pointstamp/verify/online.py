@@ -73,7 +73,7 @@ class Online:
         self._due = [0] * workers
         self._since_renumbering = 0
         self.judged = [0] * workers
-        """How many events of each worker were judged, and found right."""
+        """The number of valid events of each worker."""
 
     @property
     def state(self) -> AbstractState:
@@ -106,7 +106,7 @@ class Online:
         self._due = [judged + len(queue) for judged, queue in zip(self.judged, self._queues, strict=True)]
 
     def end(self) -> None:
-        """Everything has come, and the run is at rest: nothing waits, and everything is complete."""
+        """Check the end of a run: no event waits, and every time is complete."""
         if self.waiting:
             self._unexplained()
         self._models.check_end(at_rest=True)
@@ -222,7 +222,7 @@ _EPOCH: Final = 1 << 32
 
 
 class _Memory:
-    """What was found out about a shape; all its walkers may share it."""
+    """The memory of the walkers of one shape, which they share."""
 
     def __init__(self) -> None:
         self.numbers: dict[tuple[int, tuple[int, ...]], Place] = {}
@@ -323,7 +323,7 @@ class EpochWalker(Walker):
         return number
 
     def _delay(self, origin: Place, to: Place) -> float:
-        """How many epochs later something must be at a place for another place to result in it."""
+        """The least number of epochs on a path between two places."""
         memory = self._memory
         memory.size += 1
         reached = memory.reached.get(origin)

@@ -111,7 +111,7 @@ def _inside(
 
 
 def _root(summary: Summary, summaries: list[RootSummary]) -> tuple[int, int | None]:
-    """How many epochs are added to a root time, or the number that the user's own summary gets."""
+    """The number of epochs that are added to a root time, or the number of the user's summary."""
     match summary.root:
         case Advance(epochs):
             return epochs, None

@@ -44,13 +44,13 @@ class RecordedRun:
     first: int
     """The number of the first event that is shown."""
     events: int
-    """How many events the run has."""
+    """The number of events of the run."""
     flaw: int | None
     """The event that the judge objects to."""
     followed: int
     """Before this event the models' state is known."""
     unfollowed: str
-    """Why it is not known from there on; empty where it is, or where the event is the flaw."""
+    """The reason why it is unknown from there on; empty if it is known, or if the event is the flaw."""
 
 
 def about_recorded(run: RecordedRun) -> Json:
@@ -167,7 +167,7 @@ def graph_of(shape: Shape) -> Json:
 
 
 def _changes(event: Event) -> dict[str, Any]:
-    """What of an event changes what a worker holds, counts or knows."""
+    """The changes of an event to the capabilities, counts and frontiers of a worker."""
     match event:
         case MessageSent():
             return {"sent": [event.target, event.time, event.receiver, event.rows]}

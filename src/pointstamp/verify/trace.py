@@ -58,7 +58,7 @@ class Header(msgspec.Struct, frozen=True):
     """The command that repeats the run."""
     format: int = FORMAT
     left_out: int = 0
-    """How many events before the first were not kept."""
+    """The number of events before the first that were not kept."""
 
     @property
     def is_at_rest(self) -> bool:

@@ -93,7 +93,7 @@ class JudgeProcess:
         self._say(CommitTold(epoch))
 
     def end(self) -> None:
-        """Everything has come."""
+        """Report that all events have arrived."""
         self._say(End())
 
     def standing(self) -> Standing:

@@ -73,7 +73,7 @@ class CommitTold(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class End(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """Everything has come."""
+    """All events have arrived."""
 
 
 class Stands(msgspec.Struct, frozen=True, tag=True, array_like=True):

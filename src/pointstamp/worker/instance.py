@@ -83,7 +83,7 @@ class Instance:
         self.rows_out = 0
         self.calling: str | None = None
         self.board: Any = None
-        """Where outside observers of this process can see that this operator is called."""
+        """The shared memory in which other processes see that this operator is called."""
         # Where snapshots are taken: the last epoch of which there is one, the last that may be seen, what
         # came too early, and what was sent for epochs beyond.
         self.snapped = -1
@@ -275,7 +275,7 @@ COALESCE_ROWS_MAX: Final = 65_536
 
 
 Waiting: TypeAlias = tuple[int, Time, pa.RecordBatch, int]
-"""What is delivered at once: an input, a time, the rows, and how many messages brought them."""
+"""A delivery: an input, a time, the rows, and the number of their messages."""
 
 
 class Inbox:

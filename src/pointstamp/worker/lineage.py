@@ -29,9 +29,9 @@ class Lineage:
 
     def __init__(self) -> None:
         self.depth = 0
-        """How many forks lie between the first process of this program and this one."""
+        """The number of forks between the first process of this program and this one."""
         self.serving = 0
-        """How many workers are served in this process, whose children must not outlive it."""
+        """The number of workers in this process, whose child processes must not outlive it."""
         self._parent = os.getpid()
         self._is_main = True
         self._kernel = ctypes.CDLL(None) if sys.platform == "linux" else None

@@ -43,7 +43,7 @@ class Transport(Protocol):
         ...
 
     def receive(self) -> Sequence[Message]:
-        """Everything that has arrived, oldest first per sender; empty where nothing has."""
+        """The messages that have arrived, oldest first per sender."""
         ...
 
 

@@ -36,7 +36,7 @@ from pointstamp.worker.lineage import LINEAGE, end_copy
 from pointstamp.worker.userline import line_words, user_line
 
 Move: TypeAlias = Callable[[Time], Time | None]
-"""What becomes of a time; None where the batch goes no further."""
+"""The effect on a time; None if the batch is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ class Route:
     reader: Target
     """The input that reads it as the flow is written; the first of a chain, where the input ends one."""
     turn: int | None = None
-    """Which coordinate of the arrival is the round of the loop that the way turns in, if it turns in one."""
+    """The coordinate of the arrival with the round of the loop in which the route feeds back, if any."""
 
     def arrival(self, time: Time) -> Time | None:
-        """When a batch arrives that is sent at this time; None where a loop's limit ends its way."""
+        """The arrival time of a batch that is sent at this time; None if a loop's limit drops it."""
         for move in self.moves:
             after = move(time)
             if after is None:
@@ -196,6 +196,6 @@ def _numbers(answer: Any, who: str, rows: int) -> npt.NDArray[np.uint64]:  # noq
 
 
 def _defined(function: ShardFunction) -> str:
-    """Where a function was written, where that is known."""
+    """The place at which a function was written, if known."""
     code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
     return "" if code is None else f" ({code.co_filename}:{code.co_firstlineno})"

@@ -44,7 +44,7 @@ class SentAhead(NamedTuple):
     time: Time
     batch: pa.RecordBatch
     sent: int = -1
-    """Of an input: the epoch of the rows. What lies beyond a snapshot is read again, and not saved."""
+    """The epoch of the rows of an input. Rows beyond a snapshot are read again, not saved."""
 
 
 class Held(NamedTuple):
@@ -280,7 +280,7 @@ def _held_by(instance: Instance) -> tuple[list[Held], list[Awaited]]:
 
 
 def _unreadable(error: OperatorError, tables: Mapping[str, pa.Table]) -> str:
-    """Why an operator cannot resume from what was saved of it, and what to do."""
+    """The reason why an operator cannot resume from its saved state, and the fix."""
     found = "; ".join(f"'{name}' with {', '.join(table.column_names)}" for name, table in tables.items())
     return (
         f"{error}. What was saved of it is {found or 'nothing'}. If this is not what it keeps, another "

@@ -141,7 +141,7 @@ class Worker:
                 instance.on_notified = partial(self._log_notified, log, instance.index)
         self.inputs: dict[str, InputHandle] = {}
         self.messages_in = 0
-        """How many messages were made of what was sent into the inputs."""
+        """The number of messages from rows that were sent into the inputs."""
         self._rounds: dict[int, int] = {}
         self.tails: OwnTails | None = None
         """The outputs as this worker knows them by itself, for their delivery."""
@@ -414,7 +414,7 @@ class Worker:
                 self._transport.send(peer, DataMessage(self.worker, route.location, arrival, part))
 
     def _shared(self, route: Route, batch: pa.RecordBatch) -> Sequence[tuple[WorkerIndex, pa.RecordBatch]]:
-        """Who gets which part of a batch."""
+        """The recipient of each part of a batch."""
         if isinstance(route.pact, ExchangeByFunction):
             # On one worker, too: what is wrong with the function is to be known there.
             reader = self.instances[route.reader.operator].node

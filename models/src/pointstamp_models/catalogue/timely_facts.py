@@ -173,7 +173,7 @@ def composition_equals_the_whole() -> Outcome:
 
 
 def composition_as_printed_differs() -> Outcome:
-    """As printed, the composition lets the environment act with a node, and stops a loop without buffers."""
+    """The printed composition lets the environment act with a node, and stops a loop without buffers."""
     content: list[Message] = [(1, "m"), (3, "m")]
     extra, nothing_lost = missing_runs(*buffered_parts(), content, environment_waits=False)
     nothing_extra, lost = missing_runs(*loop_parts(buffers=False), [(0, "m")], environment_waits=True)

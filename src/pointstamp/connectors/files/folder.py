@@ -173,7 +173,7 @@ class LocalFolder:
             return None if size is None else Entry(name, size)
 
     def identity(self, name: str, handle: Handle) -> str | None:
-        """Of its bytes."""
+        """The identity of its bytes."""
         found = identity_of(handle.size(), lambda size, at: handle.read_at(size, at))
         handle.seek(0)
         return found

@@ -16,7 +16,7 @@ export class TimeView {
     this.note = make('p', { class: 'readout' });
     this.latency = new Chart('From tick to published', { format: seconds, names: ['p50', 'p95', 'p99'] });
     this.rows = new Chart('Rows read per second', { format: count, names: ['rows/s'] });
-    this.sizes = new Chart('Snapshots', { format: bytes, names: ['changes', 'whole'] });
+    this.sizes = new Chart('Snapshots', { format: bytes, names: ['incremental', 'full'] });
     this.memory = new Chart('Memory of workers', { format: bytes, names: ['worker 0'] });
     this.turns = new Chart('Rounds per epoch', { format: count, names: ['rounds'] });
     this.restarts = make('section', { class: 'card' });

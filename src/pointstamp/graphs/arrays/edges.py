@@ -174,7 +174,7 @@ class EdgeIndex:
         return int(sum(np.count_nonzero(run.times) for run in self._runs))
 
     def rows(self) -> tuple[Slots, Slots, Lengths, Counts]:
-        """Everything: vertex, other end, length and how often."""
+        """All edges: vertex, other end, length and multiplicity."""
         pair, length, count = map(np.concatenate, zip(*self._runs, strict=True))
         at = np.flatnonzero(count)
         return *ends_of(pair[at]), length[at], count[at]

@@ -110,7 +110,7 @@ class Features:
 
     @classmethod
     def of(cls, further: Choices) -> "Features":
-        """As the choices say."""
+        """Draw the features from choices."""
         choose = further.choose
         return cls(
             has_columns=choose(3) == 2,
@@ -281,7 +281,7 @@ class Makeup:
 
     @classmethod
     def of(cls, choices: Choices, workers: int) -> "Makeup":
-        """As the choices say, made in this order."""
+        """Draw the makeup from choices, in this order."""
         return cls(
             paces=[one_of(choices, PACES) for _ in range(workers)],
             delays_max=[[one_of(choices, DELAYS_MAX) for _ in range(workers)] for _ in range(workers)],
