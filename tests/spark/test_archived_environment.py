@@ -34,9 +34,14 @@ def where(batch):
     import pointstamp
     from pointstamp.arrow import runs
     from pointstamp.compiled import is_compiled
-    here = [sys.prefix, runs.__file__, is_compiled(), pointstamp.__file__]
-    columns = [pa.array([each] * batch.num_rows) for each in here]
-    return pa.RecordBatch.from_arrays([*columns, batch["k"], batch["total"]], schema=ps.schema(SCHEMA))
+    here = {
+        "prefix": sys.prefix,
+        "kernels": runs.__file__,
+        "core": is_compiled(),
+        "package": pointstamp.__file__,
+    }
+    columns = {name: pa.array([each] * batch.num_rows) for name, each in here.items()}
+    return pa.record_batch({**columns, "k": batch["k"], "total": batch["total"]})
 
 flow = ps.Dataflow("shipped")
 table = flow.table("a", "id long, k long, v long")

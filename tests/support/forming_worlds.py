@@ -117,7 +117,8 @@ class FormingWorld(CrashWorld):
     def _live(self, begun: Beginning) -> None:
         """Submit the job of a generation, and begin when its workers have formed."""
         for job in self.jobs:
-            self._close(job)
+            if job.begun.generation < begun.generation:  # one that slept meanwhile ends no newer one
+                self._close(job)
         now = self.clock.now_seconds()
         least = 1 + self.further.choose(min(LEAST_MAX, self.wish))
         machine = self.rendezvous(
