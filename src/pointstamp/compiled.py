@@ -118,12 +118,12 @@ class KernelFinder:
 
 
 def has_kernels() -> bool:
-    """Whether the kernels are compiled for these sources."""
+    """Return whether the kernels are compiled for these sources."""
     return bool(_compiled_files("kernels"))
 
 
 def is_compiled() -> bool:
-    """Whether this process runs the compiled core."""
+    """Return whether this process runs the compiled core."""
     return any(isinstance(finder, CoreFinder) for finder in sys.meta_path)
 
 

@@ -11,7 +11,7 @@ P = TypeVar("P")
 
 
 def conforms(given: object, protocol: Callable[..., P]) -> TypeGuard[P]:
-    """Whether an object, or a class, has all members of a protocol.
+    """Return whether an object, or a class, has all members of a protocol.
 
     >>> from pointstamp.storage.port import HasUrl, SizesAtOnce
     >>> class Wrapped:

@@ -61,7 +61,7 @@ _ITEM_IN_TEXT: Final = re.compile(
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of an option or a query parameter with this name is secret.
+    """Return whether the value of an option or a query parameter with this name is secret.
 
     >>> is_secret("sasl.password"), is_secret("aws_secret_access_key"), is_secret("sasl.username")
     (True, True, False)

@@ -138,7 +138,7 @@ def test_a_pipe_gets_a_plain_table_on_one_stream_and_plain_progress_on_the_other
     header, *lines = done.stdout.splitlines()
     assert re.split(r" {2,}", header) == list(report.COLUMNS)
     assert all(line.startswith("propagation ") for line in lines[: lines.index("")])
-    assert "Everything that should hold holds" in done.stdout
+    assert "All properties hold, and all mutants are rejected" in done.stdout
     assert "propagation: mutant " in done.stderr
 
 

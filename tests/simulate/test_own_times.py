@@ -327,7 +327,7 @@ def test_a_saved_trace_is_judged_alike_with_the_order_and_not_without() -> None:
     loaded = from_bytes(to_bytes(TRACE))
     assert loaded == TRACE
     assert loaded.judged(own_times_of(sum_flow().plan)).status is Status.VALID
-    assert "the order of the flow's own times is needed" in str(loaded.judged())
+    assert "verifying it needs the order of the flow's custom times" in str(loaded.judged())
     halved = msgspec.structs.replace(loaded, events=loaded.events[: len(loaded.events) // 2])
     assert halved.judged(own_times_of(sum_flow().plan)).property == "Completes"
 

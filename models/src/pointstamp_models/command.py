@@ -33,7 +33,7 @@ def _add_models(add_parser: AddParser) -> None:
         description=(
             "Explores every reachable state of small instances of each model, checks its properties in each, "
             "and makes sure that each broken variant (mutant) is rejected by the property it breaks. "
-            "Exit code 0 only if everything that should hold holds and everything that should break breaks."
+            "Exit code 0 only if all properties hold and all mutants are rejected."
         ),
         allow_abbrev=False,
     )

@@ -344,7 +344,7 @@ class Scattered:
         return taken(together(parts, self.schema.field(number).type), begins.take(part_of) + at)
 
     def equal(self, these: Positions, those: Positions) -> npt.NDArray[np.bool_]:
-        """Whether each of these rows equals the one of those beside it."""
+        """Return whether each of these rows equals the one of those beside it."""
         columns = self.columns(np.concatenate((these, those)))
         pairs = np.arange(len(these))
         return equal_kept(columns, pairs, columns, pairs + len(these), self.schema.types)

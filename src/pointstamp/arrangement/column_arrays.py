@@ -122,7 +122,7 @@ def equal_kept(
     those: Positions,
     kinds: Sequence[pa.DataType],
 ) -> npt.NDArray[np.bool_]:
-    """Whether each of these rows equals the one beside it; columns are compared by position."""
+    """Return whether each of these rows equals the one beside it; columns are compared by position."""
     found: npt.NDArray[np.bool_] | None = None
     for a, b, kind in zip(one, other, kinds, strict=True):
         same = kernels.equal_rows(a, these, b, those)

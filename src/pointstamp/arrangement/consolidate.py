@@ -28,12 +28,12 @@ DIFF_FIELD: Final = pa.field(DIFF, pa.int64(), nullable=False, metadata=_MARK)
 
 
 def is_weight(field: pa.Field) -> bool:
-    """Whether a column holds the weights of a table's rows."""
+    """Return whether a column holds the weights of a table's rows."""
     return field.name == DIFF and (field.metadata or {}).get(b"pointstamp") == _MARK[b"pointstamp"]
 
 
 def equal_values(one: pa.Array, other: pa.Array) -> npt.NDArray[np.bool_]:
-    """Whether values are equal, where null equals null and NaN equals NaN."""
+    """Return whether values are equal, where null equals null and NaN equals NaN."""
     if types.is_integer(one.type) and one.type == other.type and not (one.null_count or other.null_count):
         return np.asarray(one.to_numpy() == other.to_numpy())
     if types.is_nested(one.type) or types.is_dictionary(one.type):

@@ -24,7 +24,7 @@ def round_names(count: int) -> list[str]:
 
 
 def is_round_name(name: str) -> bool:
-    """Whether a column is called as those of the rounds are."""
+    """Return whether a column is called as those of the rounds are."""
     return name.startswith("__")
 
 

@@ -90,7 +90,7 @@ def rows_of_table(schema: pa.Schema, who: str) -> pa.Schema:
 
 
 def is_changes(schema: pa.Schema) -> bool:
-    """Whether these are the columns of changes: those of a row, and its weight at the end."""
+    """Return whether these are the columns of changes: those of a row, and its weight at the end."""
     return len(schema) > 1 and is_weight(schema.field(len(schema) - 1))
 
 

@@ -179,7 +179,7 @@ def extra_of(schema: pa.Schema) -> ExtraColumns:
 
 
 def is_change_name(name: str) -> bool:
-    """Whether a column of this name looks like the change of a row.
+    """Return whether a column of this name looks like the change of a row.
 
     >>> [is_change_name(name) for name in ("diff", "_change_type", "__OP", "price")]
     [True, True, True, False]
@@ -361,7 +361,7 @@ def _from_values(values: Sequence[object], field: pa.Field, are_objects: bool, w
 
 
 def _are_equal(values: Sequence[object], came: list[object]) -> bool:
-    """Whether a list is equal as it is, which is most often so and needs no look at single values."""
+    """Return whether a list is equal as it is, which is most often so and needs no look at single values."""
     try:
         return isinstance(values, list) and values == came
     except ValueError:  # numpy does not say of arrays whether they are equal
@@ -482,7 +482,7 @@ def _has_view(data_type: pa.DataType) -> bool:
 
 
 def _keeps_every_value(came: pa.DataType, needed: pa.DataType) -> bool:
-    """Whether a safe cast from one plain type to the other keeps all that it does not refuse."""
+    """Return whether a safe cast from one plain type to the other keeps all that it does not refuse."""
     if types.is_integer(came) and types.is_integer(needed):
         low, high = _bounds(needed)
         return low <= _bounds(came)[0] and _bounds(came)[1] <= high

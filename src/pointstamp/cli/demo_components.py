@@ -188,7 +188,7 @@ def _run(story: _Story, query: "Query", vertices: int) -> int:
 
 
 def _is_over(story: _Story, query: "Query") -> bool:
-    """Whether everything that arrived is published."""
+    """Return whether everything that arrived is published."""
     if story.drain is None and story.arrivals.is_done:
         # In a thread: the display continues while it waits.
         story.drain = threading.Thread(target=_drain, args=(query,), daemon=True)

@@ -61,7 +61,7 @@ class InputFile(NamedTuple):
 
 
 def is_remote(path: str) -> bool:
-    """Whether a path has a scheme, such as s3://, and is not this machine's to look at."""
+    """Return whether a path has a scheme, such as s3://, and is not this machine's to look at."""
     return "://" in path
 
 

@@ -167,7 +167,7 @@ class ShellSession:
         return name
 
     def is_shown(self, view: str) -> bool:
-        """Whether a view is shown when it changes; a temporary one is not."""
+        """Return whether a view is shown when it changes; a temporary one is not."""
         node = next(each for each in self._created if _name_of(each) == view)
         return node.args.get("properties") is None
 

@@ -234,7 +234,7 @@ class _Watched(Protocol):
 
 
 def is_source(given: object) -> TypeGuard[Source]:
-    """Whether something is a source, and not rows."""
+    """Return whether something is a source, and not rows."""
     return conforms(given, _Watched) and not isinstance(given, type)
 
 

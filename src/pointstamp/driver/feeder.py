@@ -126,7 +126,7 @@ class FeedableRun(Protocol):
         ...
 
     def is_time_done(self, time: Any, /) -> bool:  # noqa: ANN401 - a root time
-        """Whether nothing at or before this time is in flight."""
+        """Return whether nothing at or before this time is in flight."""
         ...
 
     @property
@@ -200,7 +200,7 @@ class _Reader:
         return time, sent
 
     def may_send(self, time: Any, order: TimeOrder[Any]) -> bool:  # noqa: ANN401 - a root time
-        """Whether an item of this time may still come."""
+        """Return whether an item of this time may still come."""
         return not self.is_exhausted and order.less_equal(self._handle.time, time)
 
     def _read(self) -> None:
@@ -294,7 +294,7 @@ class Feeder:
         return True
 
     def may_feed(self, time: Any) -> bool:  # noqa: ANN401 - a root time
-        """Whether some input may still have rows of this time."""
+        """Return whether some input may still have rows of this time."""
         return any(reader.may_send(time, self.run.plan.root) for reader in self.readers)
 
     @property
@@ -378,7 +378,7 @@ def items_of(
 
 
 def _holds_rows(value: Any) -> bool:  # noqa: ANN401
-    """Whether a value is rows itself, and not a sequence of epochs."""
+    """Return whether a value is rows itself, and not a sequence of epochs."""
     return isinstance(value, pa.RecordBatch | pa.Table) or hasattr(value, "__dataframe__")
 
 

@@ -159,7 +159,7 @@ class Silent:
         self._cpu = [0.0] * len(board)
 
     def is_due(self, now_seconds: float) -> bool:
-        """Whether it is time to look again."""
+        """Return whether it is time to look again."""
         return self._looked is None or now_seconds >= self._looked + LOOK_SECONDS
 
     def look(self, now_seconds: float | None = None) -> None:

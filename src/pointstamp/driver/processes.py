@@ -577,7 +577,7 @@ class ProcessInput:
         return sum(batch.nbytes for batch in batches)
 
     def _are_split(self, batch: pa.RecordBatch, port: int) -> bool:
-        """Whether the rows of a batch go to the owners of their keys."""
+        """Return whether the rows of a batch go to the owners of their keys."""
         is_small = -(-batch.num_rows // self._workers) < SLICE_ROWS_MIN
         return is_small and self._keys is not None and port != LATE_PORT
 

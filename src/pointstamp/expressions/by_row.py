@@ -101,7 +101,7 @@ def by_row(function: RowFunction, gives: pa.DataType, is_strict: bool, *data: Da
 
 
 def _is_hashable(datum: Datum) -> bool:
-    """Whether values that are equal in Python are the same; 0.0 equals -0.0, and 1.0 equals 1."""
+    """Return whether values that are equal in Python are the same; 0.0 equals -0.0, and 1.0 equals 1."""
     return not types.is_floating(datum.type) and not types.is_nested(datum.type)
 
 

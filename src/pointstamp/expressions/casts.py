@@ -218,7 +218,7 @@ def tried_datum(datum: Datum, to: pa.DataType) -> Datum:
 
 
 def can_cast_fail(found: pa.DataType, to: pa.DataType) -> bool:
-    """Whether there is a value of a type that does not fit another."""
+    """Return whether there is a value of a type that does not fit another."""
     if types.is_nested(found) and found != to:
         return True
     if found == to or types.is_null(found) or is_text(to):
@@ -240,7 +240,7 @@ def can_cast_fail(found: pa.DataType, to: pa.DataType) -> bool:
 
 
 def cast_uses_zone(found: pa.DataType, to: pa.DataType) -> bool:
-    """Whether a cast depends on the time zone."""
+    """Return whether a cast depends on the time zone."""
     if found == to:
         return False
     if types.is_nested(found) and types.is_nested(to) and found.num_fields == to.num_fields:

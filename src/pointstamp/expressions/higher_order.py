@@ -112,7 +112,7 @@ def _filter(data: Sequence[pa.Array], functions: Sequence[Evaluate], gives: pa.D
 
 
 def _quantified(*, decides: bool) -> Any:  # noqa: ANN401 - a kernel
-    """Whether one element, or no element, decides; null if none does and the answer of one is null."""
+    """Return whether one element, or no element, decides; null if none does and the answer of one is null."""
 
     def kernel(data: Sequence[pa.Array], functions: Sequence[Evaluate], gives: pa.DataType) -> Datum:
         elements = _Elements(data[0])

@@ -130,7 +130,7 @@ def higher_order_function_of(name: str) -> HigherOrderFunction | None:
 
 
 def is_by_row(name: str) -> bool:
-    """Whether a function is computed in Python, once for each different combination of arguments."""
+    """Return whether a function is computed in Python, once for each different combination of arguments."""
     found = _REGISTRY.get(name)
     return found is not None and found.is_by_row
 

@@ -202,7 +202,7 @@ def like_pattern(pattern: str, escape: str) -> str:
 
 
 def _likes(what: str, found: Sequence[pa.DataType], options: Mapping[str, Any]) -> Signature:
-    """Whether all, or any, of several constant patterns match."""
+    """Return whether all, or any, of several constant patterns match."""
     patterns, is_all, is_not = options["patterns"], options["is_all"], options["is_not"]
     compiled = [each and re.compile(like_pattern(each, "\\"), re.DOTALL) for each in patterns]
 
@@ -281,7 +281,7 @@ def _trimmed(side: str) -> Any:  # noqa: ANN401 - a function of texts
 
 
 def _is_luhn(text: str) -> bool:
-    """Whether the last digit of a number of ASCII digits is its checksum."""
+    """Return whether the last digit of a number of ASCII digits is its checksum."""
     if not text or not (text.isascii() and text.isdigit()):
         return False
     total = 0

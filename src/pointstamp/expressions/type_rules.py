@@ -26,17 +26,17 @@ _INTEGERS: Final = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 
 
 def is_number(data_type: pa.DataType) -> bool:
-    """Whether one can reckon with it."""
+    """Return whether one can reckon with it."""
     return bool(types.is_integer(data_type) or types.is_floating(data_type) or types.is_decimal(data_type))
 
 
 def is_text(data_type: pa.DataType) -> bool:
-    """Whether it is a string, however encoded."""
+    """Return whether it is a string, however encoded."""
     return bool(types.is_string(data_type) or types.is_large_string(data_type))
 
 
 def is_time(data_type: pa.DataType) -> bool:
-    """Whether it is a date or a timestamp."""
+    """Return whether it is a date or a timestamp."""
     return bool(types.is_date(data_type) or types.is_timestamp(data_type))
 
 

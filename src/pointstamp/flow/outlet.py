@@ -86,7 +86,7 @@ def wiring(outlet: Outlet) -> Wiring:
 
 
 def begins_anew(outlet: Outlet) -> bool:
-    """Whether operators that read this restart from scratch at every time."""
+    """Return whether operators that read this restart from scratch at every time."""
     return outlet._begins_anew  # noqa: SLF001 - as above
 
 

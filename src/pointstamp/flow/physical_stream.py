@@ -350,7 +350,7 @@ ACCUMULATED: Final = ("count", "sum", "min", "max", "mean")
 
 
 def needs_groups(keys: Collection[str], aggregates: Mapping[str, Aggregation]) -> bool:
-    """Whether an epoch is reduced as a table: there is no key, or its rows are looked at together."""
+    """Return whether an epoch is reduced as a table: there is no key, or its rows are looked at together."""
     return not keys or not all(map(_is_accumulated, aggregates.values()))
 
 
@@ -396,7 +396,7 @@ def _is_accumulated(aggregate: Aggregation) -> bool:
 
 
 def _is_plain(aggregate: Aggregation) -> bool:
-    """Whether an aggregate looks at a column as it is, in all rows."""
+    """Return whether an aggregate looks at a column as it is, in all rows."""
     return not isinstance(aggregate, Aggregate) or (
         aggregate.where is None and not isinstance(aggregate.column, Expression)
     )

@@ -119,7 +119,7 @@ class ExchangeByFunction:
         return f"by {named}" + ("" if self.columns is None else f" of {', '.join(self.columns.names)}")
 
     def deals_as(self, other: "ExchangeByFunction") -> bool:
-        """Whether both bring rows with the same values to the same worker."""
+        """Return whether both bring rows with the same values to the same worker."""
         mine, theirs = self.columns, other.columns
         if mine is None or theirs is None:
             return self.function is other.function and mine is theirs

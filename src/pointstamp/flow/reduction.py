@@ -73,7 +73,7 @@ def session_options(
 
 
 def checked_running(who: str, running: object) -> bool:
-    """Whether to run over all times; FlowError where it is not a boolean."""
+    """Return whether to run over all times; FlowError where it is not a boolean."""
     if not isinstance(running, bool):
         shown = running if isinstance(running, Aggregate) else repr(running)
         raise FlowError(f"{who}: running= must be True or False, got {shown}. Give one of them.")

@@ -119,7 +119,7 @@ def one_clock(streams: Iterable[AnOutlet]) -> Iterator[None]:
 
 
 def has_clock(stream: AnOutlet) -> bool:
-    """Whether there is a watermark by which something that is made of a stream can wait."""
+    """Return whether there is a watermark by which something that is made of a stream can wait."""
     builder = wiring(stream).builder
     marks = builder.event_times.keys()
     starts = (wiring(stream).source.operator, *_clock_of_query(builder))
@@ -131,7 +131,7 @@ def _clock_of_query(builder: PlanBuilder) -> tuple[OperatorIndex, ...]:
 
 
 def has_promise(stream: AnOutlet) -> bool:
-    """Whether something that a stream is made of has a promise about its event time."""
+    """Return whether something that a stream is made of has a promise about its event time."""
     builder = wiring(stream).builder
     return not builder.event_times.keys().isdisjoint(above(builder, wiring(stream).source.operator))
 

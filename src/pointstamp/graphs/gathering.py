@@ -105,7 +105,7 @@ class WholeGraph:
         return WholeChange(gone, come, distinct(self.vertices.count, src, dst, own))
 
     def are_there(self, slots: Slots) -> npt.NDArray[np.bool_]:
-        """Whether each of these is a vertex of the graph now."""
+        """Return whether each of these is a vertex of the graph now."""
         return np.asarray(self._named[slots] > 0)
 
     def edges(self) -> CountedEdges:

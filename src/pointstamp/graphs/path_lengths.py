@@ -320,5 +320,5 @@ def nearest_in_loop(starts: ps.Table, steps: ps.Table, *beside: str, name: str) 
 
 
 def is_for_arrays(table: ps.Table, key: str = ID) -> bool:
-    """Whether operators in arrays can take a table: its ids are longs, and it stands in no loop."""
+    """Return whether operators in arrays can take a table: its ids are longs, and it stands in no loop."""
     return table.schema.field(key).type == pa.int64() and not table.loops

@@ -200,7 +200,7 @@ class WayKeys:
         return slots
 
     def are_reached(self, slots: Slots) -> Flags:
-        """Whether each of these has a key."""
+        """Return whether each of these has a key."""
         return np.asarray(self.steps[slots] < STEPS_MAX)
 
     def take(self, offer: Offer) -> Slots:

@@ -506,7 +506,7 @@ class Promises:
         return max([self.complete, *(epoch for epoch, _ in self._waiting)])
 
     def is_known(self, epoch: int, waiting: Iterable[str]) -> bool:
-        """Whether this promise would add nothing."""
+        """Return whether this promise would add nothing."""
         return epoch <= self.complete or (epoch, set(waiting)) in self._waiting
 
     def entries(self, name: str) -> list[Said]:

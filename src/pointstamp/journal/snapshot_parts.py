@@ -214,7 +214,7 @@ class Dealer:
         return first
 
     def _agree(self) -> bool:
-        """Whether every input brings rows of equal keys to the same worker."""
+        """Return whether every input brings rows of equal keys to the same worker."""
         functions = [each for each in self.pacts if isinstance(each, ExchangeByFunction)]
         return functions == list(self.pacts) and all(each.deals_as(functions[0]) for each in functions)
 

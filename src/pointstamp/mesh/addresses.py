@@ -51,7 +51,7 @@ def host_of(endpoint: str) -> str:
 
 
 def is_loopback(endpoint: str) -> bool:
-    """Whether an endpoint of TCP can be reached on its own host only.
+    """Return whether an endpoint of TCP can be reached on its own host only.
 
     >>> [is_loopback(f"tcp://{host}:1") for host in ("127.0.0.1", "[::1]", "10.0.0.7", "[fd00::7]")]
     [True, True, False, False]
@@ -104,7 +104,7 @@ class Nearby(msgspec.Struct, frozen=True):
         return f"ipc://{self.folder}/{_SOCKET}"
 
     def is_near(self) -> bool:
-        """Whether this process is on that host, of that user, and sees the same files."""
+        """Return whether this process is on that host, of that user, and sees the same files."""
         folder = Path(self.folder)
         try:
             found = folder.lstat()

@@ -173,6 +173,6 @@ def make_deaf(listener: socket.socket) -> bool:
 
 
 def has_news(socket: "zmq.Socket[bytes]") -> bool:
-    """Whether a message can be received at once."""
+    """Return whether a message can be received at once."""
     # Asking first is three times cheaper than a receive that raises because there is nothing.
     return bool(cast("int", socket.getsockopt(zmq.EVENTS)) & _POLLIN)

@@ -68,7 +68,7 @@ class Authority:
             )
 
     def is_notifiable(self, time: Time) -> bool:
-        """Whether a request for this time can be served."""
+        """Return whether a request for this time can be served."""
         for port in self.inputs:
             less_equal = port.domain.less_equal
             for lower in self.read_frontier(port.location):
@@ -97,12 +97,12 @@ class Authority:
             self.on_asked(time)
 
     def may_come(self, port: InputState, time: Time) -> bool:
-        """Whether something at this time or before it may still arrive at an input."""
+        """Return whether something at this time or before it may still arrive at an input."""
         less_equal = port.domain.less_equal
         return any(less_equal(lower, time) for lower in self.read_frontier(port.location))
 
     def reaches(self, port: OutputState) -> bool:
-        """Whether the handled input can result in output at this port."""
+        """Return whether the handled input can result in output at this port."""
         return self.input is None or self.input.moves[self.outputs.index(port)] != ()
 
     def least(self, port: OutputState, time: Time) -> Time:

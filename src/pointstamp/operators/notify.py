@@ -48,7 +48,7 @@ class Notifications:
         return len(self._requests)
 
     def is_asked(self, time: Time) -> bool:
-        """Whether a request for this time is pending."""
+        """Return whether a request for this time is pending."""
         return time in self._asked
 
     def ask(self, sort_key: Any, request: Request) -> None:  # noqa: ANN401 - any sort key

@@ -99,7 +99,7 @@ def checked_condition(condition: Condition, schema: pa.Schema, who: str) -> Mask
 
 
 def mask_of(condition: MaskFunction | pc.Expression, batch: pa.RecordBatch, who: str) -> pa.BooleanArray:
-    """Whether the condition holds, for each row of a batch."""
+    """Return whether the condition holds, for each row of a batch."""
     if isinstance(condition, pc.Expression):
         mask = _computed(condition, pa.Table.from_batches([batch])).combine_chunks()
     else:

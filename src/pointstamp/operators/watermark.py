@@ -90,7 +90,7 @@ class Bounds:
         """The least of the bounds after the epochs that were taken; None before each of them has one."""
 
     def __contains__(self, name: str) -> bool:
-        """Whether this input is one of those that tell event times."""
+        """Return whether this input is one of those that tell event times."""
         return name in self._lateness
 
     def put(self, time: Time, name: str, batch: pa.RecordBatch) -> None:

@@ -55,7 +55,7 @@ class MutableAntichain:
         return self._frontier
 
     def less_equal(self, element: Element) -> bool:
-        """Whether the element lies at or above the frontier."""
+        """Return whether the element lies at or above the frontier."""
         for lower in self._frontier:  # noqa: SIM110 - any() takes longer
             if self._is_below(lower, element):
                 return True

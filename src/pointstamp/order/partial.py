@@ -25,7 +25,7 @@ class PartialOrder(Protocol[T_contra]):
     """The order interface: reflexive, transitive, antisymmetric and sortable."""
 
     def less_equal(self, a: T_contra, b: T_contra, /) -> bool:
-        """Whether a <= b; False for incomparable elements."""
+        """Return whether a <= b; False for incomparable elements."""
         ...
 
     def sort_key(self, element: T_contra, /) -> Any:  # noqa: ANN401 - anything that Python can sort
@@ -51,7 +51,7 @@ class Naturals:
     """The integers in their usual order: one chain."""
 
     def less_equal(self, a: int, b: int, /) -> bool:
-        """Whether a <= b."""
+        """Return whether a <= b."""
         return a <= b
 
     def sort_key(self, element: int, /) -> int:
@@ -64,7 +64,7 @@ class Naturals:
 
 
 def less_equal_2(a: tuple[Any, ...], b: tuple[Any, ...], /) -> bool:
-    """Whether both coordinates of a pair of numbers are less or equal to those of another.
+    """Return whether both coordinates of a pair of numbers are less or equal to those of another.
 
     An order whose ``less_equal`` is this very function has pairs of numbers, and their own sort order.
     """
@@ -78,7 +78,7 @@ class Product:
     orders: tuple[PartialOrder[Any], ...]
 
     def less_equal(self, a: tuple[Any, ...], b: tuple[Any, ...], /) -> bool:
-        """Whether every coordinate of a is below the same coordinate of b."""
+        """Return whether every coordinate of a is below the same coordinate of b."""
         return all(order.less_equal(x, y) for order, x, y in zip(self.orders, a, b, strict=True))
 
     def sort_key(self, element: tuple[Any, ...], /) -> tuple[Any, ...]:

@@ -101,7 +101,7 @@ class AccumulatingBroadcast:
         return self._is_root
 
     def has_relay(self) -> bool:
-        """Whether something came that others may wait for."""
+        """Return whether something came that others may wait for."""
         return self._has_come
 
     def look_again(self) -> None:

@@ -44,7 +44,7 @@ class Broadcast(Protocol):
         ...
 
     def has_relay(self) -> bool:
-        """Whether something came that others may wait for, so that the next flush should come soon."""
+        """Return whether something came that others may wait for, so that the next flush should come soon."""
         ...
 
     def look_again(self) -> None:

@@ -35,7 +35,7 @@ class PlainLoop:
         self.times: list[Time] = []
 
     def is_idle(self) -> bool:
-        """Whether nothing is left to do."""
+        """Return whether nothing is left to do."""
         return not self.times
 
     def push(self, location: Location, move: Move, changes: Changes) -> None:
@@ -77,7 +77,7 @@ class AnyLoop:
         self._pushed = 0
 
     def is_idle(self) -> bool:
-        """Whether nothing is left to do."""
+        """Return whether nothing is left to do."""
         return not self._heap
 
     def push(self, location: Location, move: Move, changes: Changes) -> None:
@@ -103,7 +103,7 @@ class AnyLoop:
 
 
 def is_plain(graph: OperatorGraph, members: Sequence[Location]) -> bool:
-    """Whether the keys of a component sort by the time alone, and at one time by the last position."""
+    """Return whether the keys of a component sort by the time alone, and at one time by the last position."""
     above = graph.levels[members[0]][:-1]
     for location in members:
         levels, domain = graph.levels[location], graph.domains[location]

@@ -120,7 +120,7 @@ class Tracker:
         return self._implications[location].frontier
 
     def may_come(self, location: Location, time: Time) -> bool:
-        """Whether a message at this time may still arrive at, or leave, this port."""
+        """Return whether a message at this time may still arrive at, or leave, this port."""
         less_equal = self.graph.domains[location].less_equal
         for lower in self.frontier(location):  # noqa: SIM110 - any() takes longer
             if less_equal(lower, time):
@@ -128,7 +128,7 @@ class Tracker:
         return False
 
     def is_covered(self, location: Location, time: Time) -> bool:
-        """Whether another counted pointstamp could result in this one, as of the last propagation.
+        """Return whether another counted pointstamp could result in this one, as of the last propagation.
 
         As long as one does, no frontier anywhere depends on how often this one is counted.
         """
@@ -152,7 +152,7 @@ class Tracker:
         return self._occurrences[location].counts.get(time, 0)
 
     def is_complete(self) -> bool:
-        """Whether nothing is counted anywhere: every stream is complete."""
+        """Return whether nothing is counted anywhere: every stream is complete."""
         return not any(occurrences.counts for occurrences in self._occurrences)
 
     def expect_consistent(self) -> None:
@@ -239,7 +239,7 @@ class Tracker:
 
 
 def _moved(old: Sequence[Time], new: Sequence[Time]) -> bool:
-    """Whether a frontier has other elements than before; they are few, and in no order."""
+    """Return whether a frontier has other elements than before; they are few, and in no order."""
     return len(old) != len(new) or any(time not in new for time in old)
 
 

@@ -56,7 +56,7 @@ class ProgressView:
         return True
 
     def has_relay(self) -> bool:
-        """Whether something came that others may wait for, so that the next flush should come soon."""
+        """Return whether something came that others may wait for, so that the next flush should come soon."""
         return self._broadcast.has_relay()
 
     def unsent(self) -> tuple[Change, ...]:

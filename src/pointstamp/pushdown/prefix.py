@@ -234,7 +234,7 @@ def _has_plain_names(schema: pa.Schema) -> bool:
 
 
 def _are_apart(names: Iterable[str]) -> bool:
-    """Whether no two names are one for Spark, which does not tell capital letters from small ones."""
+    """Return whether no two names are one for Spark, which does not tell capital letters from small ones."""
     lowered = [name.lower() for name in names]
     return len(set(lowered)) == len(lowered)
 

@@ -374,7 +374,7 @@ class Coordinator:
         return not self.silence.inputs <= self._said_silent
 
     def _is_heard(self, name: str) -> bool:
-        """Whether something of an input waits, or is being read."""
+        """Return whether something of an input waits, or is being read."""
         is_read = not self._columns or min(self._read_by) >= self._last_given.get(name, -1)
         return bool(self._waiting or self._intake.waiting(name)) or not is_read
 

@@ -169,7 +169,7 @@ class Pacing:
         self._messages += messages
 
     def may_read(self, done_before: int, waiting: Iterable[tuple[int, int]]) -> bool:
-        """Whether the next batch may be decoded.
+        """Return whether the next batch may be decoded.
 
         The outputs are past every epoch before ``done_before``; ``waiting`` are the epochs of messages that
         were sent and not consumed, and how many there are.

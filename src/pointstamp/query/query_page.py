@@ -92,7 +92,7 @@ class _Known:
     driver: _Driver
 
     def is_whole_since(self, begun: float) -> bool:
-        """Whether it was heard after a time, and every worker has told its load."""
+        """Return whether it was heard after a time, and every worker has told its load."""
         return self.at > begun and len(self.workers) == len(self.driver.members)
 
 

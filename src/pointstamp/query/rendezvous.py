@@ -134,7 +134,7 @@ class Rendezvous:
         return len(self._candidates)
 
     def has_settled(self, now_seconds: float) -> bool:
-        """Whether no task has registered or left for so long that no more are expected soon."""
+        """Return whether no task has registered or left for so long that no more are expected soon."""
         return now_seconds - self._changed_seconds >= self.settle_seconds
 
     def needs(self) -> str:

@@ -158,7 +158,7 @@ def _is_of_tables(plan: Plan, node: Node, keeps: str) -> bool:
 
 
 def _growing(plan: Plan, node: Node) -> str:
-    """Whether the table whose changes a node sends only grows, as text."""
+    """Return whether the table whose changes a node sends only grows, as text."""
     is_table = len(node.outputs) == 1 and is_changes(node.outputs[0].schema)
     return "; rows are only added" if is_table and only_appends(plan, SourcePort(node.index, 0)) else ""
 

@@ -276,7 +276,7 @@ class LiveDisplay:
 
 
 def draws(console: Console) -> bool:
-    """Whether the console is a terminal that can be drawn on."""
+    """Return whether the console is a terminal that can be drawn on."""
     # Asked of the file itself: rich takes FORCE_COLOR in the environment for a terminal.
     return console.file.isatty() and not console.is_dumb_terminal
 

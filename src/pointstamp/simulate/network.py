@@ -64,7 +64,7 @@ class Choices:
         return answer
 
     def happens(self, one_in: int) -> bool:
-        """Whether something happens that happens once in so many times; never with 0."""
+        """Return whether something happens that happens once in so many times; never with 0."""
         return one_in > 0 and self.choose(one_in) == one_in - 1
 
 
@@ -114,7 +114,7 @@ class SimulatedNetwork:
         self.in_flight += 1
 
     def has_arrived(self, receiver: WorkerIndex) -> bool:
-        """Whether something waits to be received."""
+        """Return whether something waits to be received."""
         now = self._clock.ticks
         return any(queue and queue[0][0] <= now for queue in self._queues[receiver])
 

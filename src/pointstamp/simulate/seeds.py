@@ -61,7 +61,7 @@ class Outcome:
         return self.kind not in (FindingKind.VALID, FindingKind.UNKNOWN)
 
     def is_like(self, other: "Outcome") -> bool:
-        """Whether both are the same kind of failure."""
+        """Return whether both are the same kind of failure."""
         return self.kind is other.kind and self.verdict.property == other.verdict.property
 
 

@@ -100,7 +100,7 @@ class Shrinking:
         fewest(made, lambda kept: self._fails(replace(self.best.case, choices=frozenset(kept)), seeds=1))
 
     def _fails(self, case: Case, seeds: int = _SEEDS_TRIED) -> bool:
-        """Whether a case fails as the first did, with its own seed or with one of a few others."""
+        """Return whether a case fails as the first did, with its own seed or with one of a few others."""
         for seed in _some(case.seed, 1 if case.choices == frozenset() else seeds):
             if self._left <= 0:
                 return False

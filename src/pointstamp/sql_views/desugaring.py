@@ -109,7 +109,7 @@ def _with_low_chains(statement: exp.Expr) -> exp.Expr:
 
 
 def _is_chained(node: exp.Expr, chain: exp.Expr) -> bool:
-    """Whether the operands of a node are operands of the chain in which it stands."""
+    """Return whether the operands of a node are operands of the chain in which it stands."""
     if type(node) is not type(chain):
         return False
     if not isinstance(node, exp.Union):
@@ -161,7 +161,7 @@ def _quantified(node: exp.Expr, value: exp.Expr, kind: type[exp.Expr], asked: ex
 
 
 def _of_all(node: exp.Expr, value: exp.Expr, kind: type[exp.Expr], query: exp.Query) -> exp.Expr:
-    """Whether a comparison holds for all values: true if there are none, null if that is not known."""
+    """Return whether a comparison holds for all values: true if there are none, null if that is not known."""
     if kind is exp.NEQ:
         return exp.Not(this=_is_in(value, query))
     if isinstance(query, exp.Select) and len(query.expressions) != 1:
@@ -265,7 +265,7 @@ def _normalize_nulls(node: exp.Window) -> None:
 
 
 def _has_other_default(node: exp.Window) -> bool:
-    """Whether a function is lag or lead with a default that is not the same for every row."""
+    """Return whether a function is lag or lead with a default that is not the same for every row."""
     call = node.this.this if isinstance(node.this, exp.IgnoreNulls) else node.this
     is_neighbour = isinstance(call, exp.Anonymous) and str(call.this).lower() in ("lag", "lead")
     return is_neighbour and len(call.expressions) == 3 and call.expressions[2].find(exp.Column) is not None

@@ -66,7 +66,7 @@ class Translator:
         return replace(self, answers={**self.answers, **answers})
 
     def knows(self, node: exp.Expr) -> bool:
-        """Whether there is a column for a node already."""
+        """Return whether there is a column for a node already."""
         return self._known(node) is not None
 
     def type_of(self, expression: Expression) -> pa.DataType:
@@ -237,7 +237,7 @@ class Translator:
         return inner.try_cast(to) if node.args.get("safe") else inner.cast(to)
 
     def _is_between_times(self, node: exp.Expr) -> bool:
-        """Whether a node is the difference of two times of which one is a timestamp."""
+        """Return whether a node is the difference of two times of which one is a timestamp."""
         node = node.unnest()
         if not isinstance(node, exp.Sub):
             return False

@@ -44,7 +44,7 @@ def literal(node: exp.Literal, sign: int = 1) -> Expression:
 
 
 def is_number(node: exp.Expr) -> bool:
-    """Whether a node is a number that is written out, without a sign."""
+    """Return whether a node is a number that is written out, without a sign."""
     return isinstance(node, exp.Literal) and not node.is_string
 
 

@@ -82,7 +82,7 @@ class TimeCondition:
 
 
 def is_now(node: exp.Expr) -> bool:
-    """Whether a node is ``now()``."""
+    """Return whether a node is ``now()``."""
     return isinstance(node, exp.CurrentTimestamp) or (
         isinstance(node, exp.Anonymous) and str(node.this).lower() in _NAMES and not node.expressions
     )

@@ -73,7 +73,7 @@ def _first(table: Table, node: exp.Expr, by: list[str]) -> Table:
 
 
 def _is_all(limit: exp.Expr) -> bool:
-    """Whether LIMIT is ALL, which sets no limit."""
+    """Return whether LIMIT is ALL, which sets no limit."""
     said = limit.args.get("expression")
     return isinstance(limit, exp.Limit) and (
         bool(limit.args.get("all")) or (said is not None and said.sql().upper() == "ALL")

@@ -182,7 +182,7 @@ def _name_of(query: exp.Query) -> str | None:
 
 
 def _is_open(query: exp.Query, may_have: frozenset[str], *, needs_star: bool = True) -> bool:
-    """Whether a query has no other parts than these, and selects all columns."""
+    """Return whether a query has no other parts than these, and selects all columns."""
     if not isinstance(query, exp.Select):
         return False
     stars = [isinstance(each, exp.Star) and not each.args.get("except_") for each in query.expressions]

@@ -39,7 +39,7 @@ class ScopeName:
     """Whether it is the literal null, which has no type yet."""
 
     def is_called(self, column: str, table: str | None) -> bool:
-        """Whether a query that says these names means this column."""
+        """Return whether a query that says these names means this column."""
         if column.lower() != self.column.lower():
             return False
         if table is None:
@@ -64,11 +64,11 @@ class Scope:
         return Scope((*self.names, *other.names), pa.schema([*self.schema, *other.schema]))
 
     def has_table(self, table: str) -> bool:
-        """Whether a table of this name is in scope."""
+        """Return whether a table of this name is in scope."""
         return any(each.table is not None and each.table.lower() == table.lower() for each in self.names)
 
     def has(self, node: exp.Column) -> bool:
-        """Whether a column of a query is in this scope."""
+        """Return whether a column of a query is in this scope."""
         return bool(self._found(node)[0])
 
     def column(self, name: ScopeName) -> exp.Column:

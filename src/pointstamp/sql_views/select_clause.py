@@ -69,7 +69,7 @@ def begin(node: exp.Select, catalog: Catalog, outer: Scope | None) -> Begun:
 
 
 def _narrows(pool: JoinPool, part: exp.Expr, catalog: Catalog) -> bool:
-    """Whether IN takes rows of one relation away before that is joined: then it is done."""
+    """Return whether IN takes rows of one relation away before that is joined: then it is done."""
     if len(pool.waiting) < 2 or not is_plain_in(part, catalog):
         return False
     columns = list(part.this.find_all(exp.Column))

@@ -466,7 +466,7 @@ def _is_subquery(node: exp.Expr) -> bool:
 
 
 def is_plain_in(node: exp.Expr, catalog: Catalog) -> bool:
-    """Whether a condition is IN of a query that surely refers to its own tables alone."""
+    """Return whether a condition is IN of a query that surely refers to its own tables alone."""
     query = node.args["query"].unnest() if isinstance(node, exp.In) and node.args.get("query") else None
     if not isinstance(query, exp.Select) or query.args.get("with_") or query.find(exp.Lateral):
         return False

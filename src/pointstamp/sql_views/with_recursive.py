@@ -27,7 +27,7 @@ from pointstamp.sql_views.scope import Relation, check_typed
 
 
 def is_recursive(common: exp.CTE) -> bool:
-    """Whether a common table refers to itself."""
+    """Return whether a common table refers to itself."""
     return bool(uses(common.this, common.alias))
 
 

@@ -34,7 +34,7 @@ def stateful_of(logic: Any, name: str) -> Stateful | None:  # noqa: ANN401 - a p
 
 
 def declares_state(logic: Any) -> bool:  # noqa: ANN401 - a plain object, or its class
-    """Whether an operator says that it keeps something, in either way."""
+    """Return whether an operator says that it keeps something, in either way."""
     declared = logic.state if conforms(logic, DeclaresState) else None
     is_named = isinstance(declared, Mapping) and any(isinstance(each, Saving) for each in declared.values())
     return is_named or isinstance(logic, Stateful)

@@ -59,7 +59,7 @@ def from_extension(code: int, data: memoryview) -> Any:  # noqa: ANN401 - any va
 
 
 def is_exact(value: Any, back: Any) -> bool:  # noqa: ANN401 - any value
-    """Whether two values are exactly the same: type, digits and zone, all the way down."""
+    """Return whether two values are exactly the same: type, digits and zone, all the way down."""
     if type(value) is not type(back):
         return False
     if isinstance(value, list | tuple):

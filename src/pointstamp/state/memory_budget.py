@@ -111,7 +111,7 @@ class MemoryBudget:
         self._held.setdefault(member, 0)
 
     def has_room(self, size_bytes: int) -> bool:
-        """Whether something of this size may be made in memory."""
+        """Return whether something of this size may be made in memory."""
         return size_bytes <= self.piece_bytes_max and self._total + size_bytes <= self.limit_bytes
 
     def settle(self, member: Spills) -> None:

@@ -121,7 +121,7 @@ class Domain:
         return (chain_of_root(time[0]), time[1:])
 
     def has(self, time: object) -> bool:
-        """Whether this can stand here: a root time, then an integer for each loop."""
+        """Return whether this can stand here: a root time, then an integer for each loop."""
         if not isinstance(time, tuple) or len(time) != self.rounds + 1:
             return False
         for each in time if type(self.root) is Epochs else time[1:]:  # noqa: SIM110 - all() takes longer

@@ -68,7 +68,7 @@ class Stacks:
         return (_CALL, ())
 
     def less_equal(self, a: StackTime, b: StackTime, /) -> bool:
-        """Whether a is b, or lies before it where the two differ first."""
+        """Return whether a is b, or lies before it where the two differ first."""
         if a == b:
             return True
         for (place, mark), (other, their_mark) in zip(self.sort_key(a), self.sort_key(b), strict=False):
@@ -121,7 +121,7 @@ class Stacks:
         )
 
     def may_call(self, site: str, time: StackTime) -> bool:
-        """Whether a site may be called at a time: the step that it is in has not returned yet."""
+        """Return whether a site may be called at a time: the step that it is in has not returned yet."""
         return self._steps_done(time[0]) <= self.step_of(site)
 
     def after_return(self, stack: tuple[str, ...]) -> StackTime:
@@ -166,7 +166,7 @@ class StackMoves:
         return StackMoves(self.order, self.moves + other.moves)
 
     def less_equal(self, other: "StackMoves", /) -> bool:
-        """Whether the other path begins with this one: every further move leads later."""
+        """Return whether the other path begins with this one: every further move leads later."""
         return self.moves == other.moves[: len(self.moves)]
 
     def advances(self) -> bool:

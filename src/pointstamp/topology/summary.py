@@ -36,11 +36,11 @@ class Advance:
         return Advance(self.epochs + other.epochs)
 
     def less_equal(self, other: "Advance", /) -> bool:
-        """Whether this adds no more than the other."""
+        """Return whether this adds no more than the other."""
         return self.epochs <= other.epochs
 
     def advances(self) -> bool:
-        """Whether at least one epoch is added."""
+        """Return whether at least one epoch is added."""
         return self.epochs > 0
 
 
@@ -121,7 +121,7 @@ class Summary:
         return Summary(kept[:split], kept[split:] + other.appended, root)
 
     def less_equal(self, other: "Summary") -> bool:
-        """Whether this leads to a lower or equal time than the other, whatever the time.
+        """Return whether this leads to a lower or equal time than the other, whatever the time.
 
         Both lead to domains of one length. A kept round against a constant: rounds start at 0 and have no
         bound, so a constant can be below a kept round, and a kept round never below a constant.
@@ -133,22 +133,22 @@ class Summary:
         return all(x <= y for x, y in pairs)
 
     def advances(self, coordinate: int) -> bool:
-        """Whether this coordinate (0 is the root) is kept and strictly advanced."""
+        """Return whether this coordinate (0 is the root) is kept and strictly advanced."""
         if coordinate == 0:
             return self.root.advances()
         return coordinate <= len(self.increments) and self.increments[coordinate - 1] > 0
 
     def keeps(self, coordinate: int) -> bool:
-        """Whether this coordinate of the time (0 is the root) reaches the end of the path."""
+        """Return whether this coordinate of the time (0 is the root) reaches the end of the path."""
         return coordinate <= len(self.increments)
 
     def fits(self, origin: Domain, target: Domain) -> bool:
-        """Whether this leads from times of one domain to times of the other, by their lengths."""
+        """Return whether this leads from times of one domain to times of the other, by their lengths."""
         kept = len(self.increments)
         return kept <= origin.rounds and kept + len(self.appended) == target.rounds
 
     def is_identity(self, origin: Domain) -> bool:
-        """Whether every time of the domain is unchanged."""
+        """Return whether every time of the domain is unchanged."""
         return (
             self.root is STAY
             and not self.appended

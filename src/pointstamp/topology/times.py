@@ -14,7 +14,7 @@ Coordinates: TypeAlias = tuple[Any, ...]
 
 
 def less_equal_n(a: Coordinates, b: Coordinates) -> bool:
-    """Whether every coordinate of the first time is less or equal to that of the second."""
+    """Return whether every coordinate of the first time is less or equal to that of the second."""
     return all(map(le, a, b))
 
 

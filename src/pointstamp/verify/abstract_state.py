@@ -280,7 +280,7 @@ class Rules:
         return frontiers
 
     def expects(self, worker: int, point: Point) -> bool:
-        """Whether a worker's frontier has not passed the pointstamp."""
+        """Return whether a worker's frontier has not passed the pointstamp."""
         location, time = self.walker.points[point]
         below = self.walker.below
         for lower in self.shown(worker)[location]:  # noqa: SIM110 - asked all the time

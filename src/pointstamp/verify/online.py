@@ -167,7 +167,7 @@ class Online:
         raise AssertionError(f"{event} has no cause, but no rule is broken")
 
     def _is_caused_later(self, event: Event) -> bool:
-        """Whether the cause of an event waits behind another one that waits."""
+        """Return whether the cause of an event waits behind another one that waits."""
         later = (other for queue in self._queues for other in islice(queue, 1, None))
         if isinstance(event, MessagePulled):
             place = (event.worker, event.location, event.time)
@@ -259,11 +259,11 @@ class EpochWalker(Walker):
         return number
 
     def less(self, lower: Point, upper: Point) -> bool:
-        """Whether one pointstamp could result in another one; never in itself."""
+        """Return whether one pointstamp could result in another one; never in itself."""
         return self.less_any((lower,), upper)
 
     def less_any(self, lowers: Iterable[Point], upper: Point) -> bool:
-        """Whether one of these pointstamps could result in another one; none does in itself."""
+        """Return whether one of these pointstamps could result in another one; none does in itself."""
         places, epochs, to = self._places, self._epochs, self._places[upper]
         delays, epoch = self._delays.get(to), epochs[upper]
         if delays is None:

@@ -38,7 +38,7 @@ def walker_of(plan: Plan) -> Walker:
 
 
 def has_own_times(plan: Plan) -> bool:
-    """Whether the root times of a flow are not epochs."""
+    """Return whether the root times of a flow are not epochs."""
     return plan.root is not EPOCHS
 
 

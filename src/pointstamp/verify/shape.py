@@ -56,7 +56,7 @@ class RootOrder(Protocol):
         ...
 
     def less_equal(self, a: Any, b: Any, /) -> bool:  # noqa: ANN401 - as above
-        """Whether one time is at or before another."""
+        """Return whether one time is at or before another."""
         ...
 
 
@@ -83,7 +83,7 @@ class OwnTimes:
     summaries: tuple[RootMove, ...]
 
     def below(self, a: Stamp, b: Stamp) -> bool:
-        """Whether a <= b in the product of the user's order and the order of rounds."""
+        """Return whether a <= b in the product of the user's order and the order of rounds."""
         return bool(self.order.less_equal(a[0], b[0])) and all(map(le, a[1:], b[1:]))
 
     def move(self, summary: int | None, add: tuple[int, ...], append: tuple[int, ...]) -> Move:
@@ -154,7 +154,7 @@ class Shape(msgspec.Struct, frozen=True):
 
 
 def below(a: Stamp, b: Stamp) -> bool:
-    """Whether a <= b in the product order of times of one length."""
+    """Return whether a <= b in the product order of times of one length."""
     return all(map(le, a, b))
 
 
@@ -196,7 +196,7 @@ class Walker:
         return number
 
     def less(self, lower: Point, upper: Point) -> bool:
-        """Whether one pointstamp could result in another one; never in itself."""
+        """Return whether one pointstamp could result in another one; never in itself."""
         known = self._less.get((lower, upper))
         if known is None:
             if len(self._less) > _REACHED_MAX:
@@ -207,7 +207,7 @@ class Walker:
         return known
 
     def less_any(self, lowers: Iterable[Point], upper: Point) -> bool:
-        """Whether one of these pointstamps could result in another one; none does in itself."""
+        """Return whether one of these pointstamps could result in another one; none does in itself."""
         return any(self.less(lower, upper) for lower in lowers)
 
     def earliest(self, points: Iterable[Point]) -> Iterable[Point]:

@@ -147,7 +147,7 @@ def check_writable(flow: str, values: Iterable[Any]) -> None:
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether the text can be written at all; half of a surrogate pair cannot."""
+    """Return whether the text can be written at all; half of a surrogate pair cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -137,7 +137,7 @@ class Instance:
         return self.on_frontier is not None or len(self.authority.notifications) > 0
 
     def can_act(self) -> bool:
-        """Whether the operator has something to do now that a frontier has moved."""
+        """Return whether the operator has something to do now that a frontier has moved."""
         authority = self.authority
         if self.on_frontier is not None or not len(authority.notifications):
             return self.on_frontier is not None

@@ -74,7 +74,7 @@ class RunJudge(EventLog, Protocol):
         ...
 
     def is_judged(self, worker: int, events: int) -> bool:
-        """Whether so many events of a worker were judged, its first ones."""
+        """Return whether so many events of a worker were judged, its first ones."""
         ...
 
     def settled(self) -> None:

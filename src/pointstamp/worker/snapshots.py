@@ -179,7 +179,7 @@ class Snapshots:
         return instance.limit is not None and bool(arrival[0] > instance.limit)
 
     def keeps_state(self, index: OperatorIndex) -> bool:
-        """Whether an operator has state that is saved."""
+        """Return whether an operator has state that is saved."""
         return self._stateful[index] is not None
 
     def open_to(self, epoch: int | None) -> list[Instance]:
@@ -243,7 +243,7 @@ class Snapshots:
 
 
 def _is_past(instance: Instance, epoch: int, frontier: Callable[[Location], Sequence[Time]]) -> bool:
-    """Whether an operator can neither receive nor send anything up to an epoch any more."""
+    """Return whether an operator can neither receive nor send anything up to an epoch any more."""
     for port in instance.inputs:
         if any(time[0] <= epoch for time in frontier(port.location)):
             return False

@@ -192,7 +192,7 @@ class OwnTails:
         return self._has_more and not self._must_tell and self.may_hold
 
     def keeps(self) -> bool:
-        """Whether progress that could be told now is kept; asked once each time that it could be."""
+        """Return whether progress that could be told now is kept; asked once each time that it could be."""
         if not self.is_holding or self._held >= HELD_EXCHANGES_MAX:
             self._has_more = self._must_tell = False
             self._held = 0

@@ -87,7 +87,7 @@ class ReflexiveOrder:
         self.order = order
 
     def less(self, lower: Point, upper: Point) -> bool:
-        """Whether lower <= upper."""
+        """Return whether lower <= upper."""
         return lower == upper or self.order.less(lower, upper)
 
 

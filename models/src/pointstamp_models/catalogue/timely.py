@@ -52,7 +52,7 @@ class NotifiesByOwnQueues(Timely):
     """M5.1: the guard of Not looks at the queues of the node and not at what could still arrive there."""
 
     def may_notify(self, state: TimelyState, clock: int, p: Location, time: Time) -> bool:
-        """Whether no queued message of p has this time or a smaller one."""
+        """Return whether no queued message of p has this time or a smaller one."""
         queued = [m for edge in self.graph.incoming(p) for m in state.queues[self.edge_index[edge]]]
         return not any(self.graph.times.less_equal(other, time) for other, _ in queued)
 

@@ -49,7 +49,7 @@ def happens_before(model: Causal, trace: Sequence[Label]) -> frozenset[tuple[int
 
 
 def preserves_causality(model: Causal, trace: Sequence[Label], permutation: Sequence[int]) -> bool:
-    """Whether the positions of the trace, in this new order, keep every pair of the causal order."""
+    """Return whether the positions of the trace, in this new order, keep every pair of the causal order."""
     assert sorted(permutation) == list(range(len(trace))), "not a permutation of the trace"
     place = {position: new for new, position in enumerate(permutation)}
     return all(place[i] < place[j] for i, j in happens_before(model, trace))

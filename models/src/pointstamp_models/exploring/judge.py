@@ -162,9 +162,9 @@ def _count_problems(what: str, reached: int, published: int | None) -> list[str]
 
 def _judge_liveness(exploration: Exploration[Any]) -> tuple[Violation | None, list[str]]:
     if not exploration.model.liveness():
-        return None, ["is to be judged for liveness, but the model promises none"]
+        return None, ["requires liveness, but the model has no liveness property"]
     if not exploration.complete:
-        return None, ["is to be judged for liveness, but its limit leaves the graph incomplete"]
+        return None, ["requires liveness, but its limit leaves the graph incomplete"]
     violation = liveness.violation(exploration)
     return violation, [violation.headline()] if violation else []
 

@@ -163,7 +163,7 @@ class _FairGraph(Generic[S]):
         return arrivals
 
     def lets_stay(self, component: Collection[StateIndex]) -> bool:
-        """Whether a fair run may stay in this component forever."""
+        """Return whether a fair run may stay in this component forever."""
         inside = frozenset(component)
         settled: Classes = 0
         for index in inside:

@@ -150,14 +150,14 @@ def summary_text(findings: Findings) -> str:
     judged = ", ".join(_counted(kinds.count(kind), kind) for kind in Kind if kind in kinds)
     judged += f" in {findings.seconds:.1f} s"
     if findings.right:
-        line = f"Everything that should hold holds, and everything that should break breaks: {judged}."
+        line = f"All properties hold, and all mutants are rejected: {judged}."
     elif not findings.verdicts:
-        line = "Nothing was judged: everything chosen is long. Add --long."
+        line = "No task was checked: all chosen tasks are long. Add --long."
     else:
         line = f"{len(findings.wrong)} of {len(findings.verdicts)} are WRONG: {judged}."
     if findings.left_out:
         names = ", ".join(f"{task.model} {task.name}" for task in findings.left_out)
-        line += f"\nLeft out without --long: {names}."
+        line += f"\nSkipped without --long: {names}."
     return line
 
 

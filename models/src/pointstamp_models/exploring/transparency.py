@@ -30,7 +30,7 @@ class Recoverable(Protocol[S]):
     """The interface that the explainer needs of a model with failures; a model may implement it itself."""
 
     def is_recovery(self, label: Label) -> bool:
-        """Whether this step restarts the whole system; it ends a generation."""
+        """Return whether this step restarts the whole system; it ends a generation."""
         ...
 
     def epoch_of(self, label: Label, before: S) -> int | None:

@@ -88,19 +88,19 @@ class Accumulating(Model[AccumulatingState]):
     # What is held back; each is one that a broken variant changes.
 
     def is_covered(self, view: ZM, held: ZM) -> bool:
-        """Whether the view counts something strictly below each change."""
+        """Return whether the view counts something strictly below each change."""
         return all(covered(self.order, view, point) for point, _ in held)
 
     def worker_may_hold(self, view: ZM, held: ZM) -> bool:
-        """Whether a worker that is not a root may wait with these changes."""
+        """Return whether a worker that is not a root may wait with these changes."""
         return self.is_covered(view, held)
 
     def root_may_hold(self, view: ZM, held: ZM) -> bool:
-        """Whether the root of a host may wait with them."""
+        """Return whether the root of a host may wait with them."""
         return self.is_covered(view, held)
 
     def top_may_hold(self, view: ZM, held: ZM) -> bool:
-        """Whether the top may: no frontier would move."""
+        """Return whether the top may: no frontier would move."""
         return all(
             covered(self.order, view, point) or (count(view, point) > 0 and count(view, point) + number > 0)
             for point, number in held

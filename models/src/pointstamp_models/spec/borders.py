@@ -113,7 +113,7 @@ class AlignedBorders(BorderRules):
         }
 
     def may_stop(self, state: Configuration) -> bool:
-        """Whether every task has read all its inputs; to stop before is a deadlock."""
+        """Return whether every task has read all its inputs; to stop before is a deadlock."""
         lengths = {stream: len(on) for stream, on in by_stream(state.messages).items()}
         return all(
             n == lengths.get(stream, 0)
@@ -135,7 +135,7 @@ class AlignedBorders(BorderRules):
         return {"Liveness": LeadsTo(lambda c: True, self.all_committed)}
 
     def all_committed(self, c: Configuration) -> bool:
-        """Whether every input epoch is visible."""
+        """Return whether every input epoch is visible."""
         return self.gce(c) >= self.epochs
 
     @cached_property
@@ -161,7 +161,7 @@ class AlignedBorders(BorderRules):
         return frozenset(self.specification.out(c) for c in self.failure_free_steps)
 
     def is_recovery(self, label: Label) -> bool:
-        """Whether the step is F-RECOVER."""
+        """Return whether the step is F-RECOVER."""
         return bool(label[0] == RECOVER_RULE)
 
     def epoch_of(self, label: Label, before: Configuration) -> Epoch | None:

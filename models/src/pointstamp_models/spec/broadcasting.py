@@ -39,7 +39,7 @@ class PointOrder(Protocol):
         ...
 
     def less(self, lower: Point, upper: Point) -> bool:
-        """Whether lower < upper in the partial order, never for equal points."""
+        """Return whether lower < upper in the partial order, never for equal points."""
         ...
 
 
@@ -107,7 +107,7 @@ class Broadcasting(Model[S]):
 
     @abstractmethod
     def may_hold_back(self, state: S, w: WorkerIndex, rest: ZM) -> bool:
-        """Whether w may keep this rest unsent while it broadcasts the other changes."""
+        """Return whether w may keep this rest unsent while it broadcasts the other changes."""
 
     def sends(self, state: S, w: WorkerIndex) -> Iterable[tuple[Point, ...]]:
         """The sets P that w may choose for send_upd: here every non-empty part of what temp[w] changes."""
@@ -274,5 +274,5 @@ def _sends_point(w: WorkerIndex, p: Point, state: object, label: Label) -> bool:
 
 
 def has_label(wanted: Label, state: object, label: Label) -> bool:
-    """Whether a step carries this label: for fairness of a single action."""
+    """Return whether a step carries this label: for fairness of a single action."""
     return label == wanted

@@ -111,7 +111,7 @@ class Clocks(Broadcasting[ClocksState]):
         return self.order
 
     def upright(self, m: ZM) -> bool:
-        """Whether every positive count of m has a negative one strictly below it."""
+        """Return whether every positive count of m has a negative one strictly below it."""
         return upright(self.support_order(), m)
 
     def change(self, consumed: ZM, produced: ZM) -> ZM:

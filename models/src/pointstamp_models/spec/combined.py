@@ -250,11 +250,11 @@ class CombinedTracker(Model[CombinedState]):
         return tuple(zm(part) for part in parts)
 
     def can_change(self, conf: Configuration, batch: ZM) -> bool:
-        """Whether propagation allows a change at each pointstamp of the batch."""
+        """Return whether propagation allows a change at each pointstamp of the batch."""
         return all(self.propagation.may_change(conf, *self.pointstamps[point]) for point, _ in batch)
 
     def expects(self, rec: ZM, imp: PerLocation) -> bool:
-        """Whether the frontiers of imp have passed nothing that the occupancy rec may lead to."""
+        """Return whether the frontiers of imp have passed nothing that the occupancy rec may lead to."""
         return all(
             self.propagation.expected(self.propagation.reached(*self.pointstamps[point]), imp)
             for point, number in rec
@@ -262,7 +262,7 @@ class CombinedTracker(Model[CombinedState]):
         )
 
     def no_regress(self, before: PerLocation, after: PerLocation) -> bool:
-        """Whether no frontier of after lies behind that of before."""
+        """Return whether no frontier of after lies behind that of before."""
         shown = self.propagation.shown
         return self.propagation.no_regress(shown(before), shown(after))
 

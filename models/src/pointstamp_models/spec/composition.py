@@ -112,7 +112,7 @@ class Composed(Model[ComposedState]):
                 yield ("both", label1, label2), joint
 
     def may_coincide(self, label1: Label, label2: Label) -> bool:
-        """Whether these two may happen in one step, as far as the environment is concerned."""
+        """Return whether these two may happen in one step, as far as the environment is concerned."""
         return not self.environment_waits or IDLE in (label1, label2) or "outp" not in (label1[0], label2[0])
 
     def acts(self, part: int, before: TimelyState, after: TimelyState) -> bool:

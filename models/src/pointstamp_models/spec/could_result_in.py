@@ -52,7 +52,7 @@ class CouldResultIn:
         self._above = {origin: frozenset(self._reached_from(*origin)) for origin in self.pointstamps}
 
     def holds(self, lower: Pointstamp, upper: Pointstamp) -> bool:
-        """Whether lower ~> upper."""
+        """Return whether lower ~> upper."""
         return upper in self._above[lower]
 
     def above(self, pointstamp: Pointstamp) -> frozenset[Pointstamp]:
@@ -60,7 +60,7 @@ class CouldResultIn:
         return self._above[pointstamp]
 
     def contains(self, other: "CouldResultIn") -> bool:
-        """Whether this relation is a conservative approximation of the other."""
+        """Return whether this relation is a conservative approximation of the other."""
         return all(other.above(pointstamp) <= self._above[pointstamp] for pointstamp in self.pointstamps)
 
     def _reached_from(self, x: Location, time: Time) -> Iterator[Pointstamp]:
@@ -133,7 +133,7 @@ def messages_into_the_past(relation: CouldResultIn) -> list[tuple[Pointstamp, Po
 
 
 def is_transitive(relation: CouldResultIn) -> bool:
-    """Whether x ~> y and y ~> z imply x ~> z."""
+    """Return whether x ~> y and y ~> z imply x ~> z."""
     return all(
         relation.above(y) <= relation.above(x) for x in relation.pointstamps for y in relation.above(x)
     )

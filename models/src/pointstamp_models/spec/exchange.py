@@ -152,11 +152,11 @@ class Exchange(Broadcasting[ExchangeState]):
         return self.above(state.caps[w], operation.minted)
 
     def above(self, caps: ZM, minted: ZM) -> bool:
-        """Whether each minted point has a positive count at or below it."""
+        """Return whether each minted point has a positive count at or below it."""
         return all(count(caps, point) > 0 or covered(self.order, caps, point) for point, _ in minted)
 
     def justified(self, caps: ZM, m: ZM) -> bool:
-        """Whether a worker with these capabilities may keep, or have sent, the changes m."""
+        """Return whether a worker with these capabilities may keep, or have sent, the changes m."""
         return justified(self.order, caps, m)
 
     def may_hold_back(self, state: ExchangeState, w: WorkerIndex, rest: ZM) -> bool:

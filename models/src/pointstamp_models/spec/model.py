@@ -65,7 +65,7 @@ class Model(ABC, Generic[S]):
         return {}
 
     def may_stop(self, state: S) -> bool:
-        """Whether a state without steps is a proper end; False there is a deadlock."""
+        """Return whether a state without steps is a proper end; False there is a deadlock."""
         return True
 
     def fairness(self) -> Mapping[str, Callable[[S, Label], bool]]:

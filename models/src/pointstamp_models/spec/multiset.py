@@ -22,7 +22,7 @@ class StrictOrder(Protocol):
     """The order that the predicates need: which points are strictly below which."""
 
     def less(self, lower: Point, upper: Point) -> bool:
-        """Whether lower < upper in the partial order, never for equal points."""
+        """Return whether lower < upper in the partial order, never for equal points."""
         ...
 
 
@@ -48,11 +48,11 @@ class Poset:
         return range(len(self.names))
 
     def less(self, lower: Point, upper: Point) -> bool:
-        """Whether lower < upper."""
+        """Return whether lower < upper."""
         return self._less[lower][upper]
 
     def less_equal(self, lower: Point, upper: Point) -> bool:
-        """Whether lower <= upper."""
+        """Return whether lower <= upper."""
         return lower == upper or self._less[lower][upper]
 
 
@@ -108,7 +108,7 @@ def restrict(m: ZM, points: Iterable[Point]) -> ZM:
 
 
 def nonnegative(m: ZM) -> bool:
-    """Whether no count is below zero."""
+    """Return whether no count is below zero."""
     return all(number > 0 for _, number in m)
 
 
@@ -119,27 +119,27 @@ def frontier(order: StrictOrder, m: ZM) -> tuple[Point, ...]:
 
 
 def vacant(order: StrictOrder, m: ZM, point: Point) -> bool:
-    """Whether every count at or below the point is zero."""
+    """Return whether every count at or below the point is zero."""
     return not any(p == point or order.less(p, point) for p, _ in m)
 
 
 def nonpos(order: StrictOrder, m: ZM, point: Point) -> bool:
-    """Whether no count at or below the point is positive."""
+    """Return whether no count at or below the point is positive."""
     return not any(n > 0 and (p == point or order.less(p, point)) for p, n in m)
 
 
 def supported(order: StrictOrder, m: ZM, point: Point) -> bool:
-    """Whether some count strictly below the point is negative."""
+    """Return whether some count strictly below the point is negative."""
     return any(n < 0 and order.less(p, point) for p, n in m)
 
 
 def covered(order: StrictOrder, m: ZM, point: Point) -> bool:
-    """Whether some count strictly below the point is positive."""
+    """Return whether some count strictly below the point is positive."""
     return any(n > 0 and order.less(p, point) for p, n in m)
 
 
 def upright(order: StrictOrder, m: ZM) -> bool:
-    """Whether every positive count is supported by a strictly lower negative one."""
+    """Return whether every positive count is supported by a strictly lower negative one."""
     return all(supported(order, m, point) for point, number in m if number > 0)
 
 

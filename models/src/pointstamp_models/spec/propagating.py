@@ -72,7 +72,7 @@ class Propagation:
         return any(less_equal(element, time) for element, _ in self._frontier(conf.imp[location]))
 
     def may_propagate(self, conf: Configuration, time: Time) -> bool:
-        """Whether no worklist of any location holds a strictly smaller time."""
+        """Return whether no worklist of any location holds a strictly smaller time."""
         less_equal = self.graph.times.less_equal
         return not any(t != time and less_equal(t, time) for entries in conf.work for t, _ in entries)
 
@@ -162,7 +162,7 @@ class Propagation:
         )
 
     def work_vacant(self, conf: Configuration, time: Time) -> bool:
-        """Whether no worklist entry can arrive anywhere at or before this time."""
+        """Return whether no worklist entry can arrive anywhere at or before this time."""
         less_equal = self.graph.times.less_equal
         return not any(
             less_equal(arrival, time)
@@ -223,7 +223,7 @@ class Propagation:
         return tuple(self._true_frontier(counts) for counts in imp)
 
     def expected(self, arrivals: Iterable[tuple[Location, Time]], imp: PerLocation) -> bool:
-        """Whether at each arrival some element of the frontier is at or below it."""
+        """Return whether at each arrival some element of the frontier is at or below it."""
         return all(self._some_at_or_below(imp[target], time) for target, time in arrivals)
 
     def no_regress(self, before: Sequence[frozenset[Time]], after: Sequence[frozenset[Time]]) -> bool:

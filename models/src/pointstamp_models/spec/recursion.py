@@ -69,7 +69,7 @@ class BaseGraph:
         return frozenset(source for source, target in self.edges if (target, source) in closed)
 
     def has_cycle_through_call(self) -> bool:
-        """Whether some call node lies on a cycle of the base graph."""
+        """Return whether some call node lies on a cycle of the base graph."""
         return not self.on_cycles().isdisjoint(self.calls)
 
     @cached_property

@@ -85,7 +85,7 @@ class Edge:
 
 
 def less_equal(a: Time, b: Time) -> bool:
-    """Whether a <= b in the product order: (1, 1) and (2, 0) are incomparable."""
+    """Return whether a <= b in the product order: (1, 1) and (2, 0) are incomparable."""
     return a[0] <= b[0] and a[1] <= b[1]
 
 

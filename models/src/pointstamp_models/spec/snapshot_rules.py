@@ -208,7 +208,7 @@ class SnapshotRules(Model[Configuration]):
         return self.has_versions(v) or time[0] == len(c.archives[v])
 
     def has_versions(self, v: NodeIndex) -> bool:
-        """Whether the node can tell the epochs in its state apart."""
+        """Return whether the node can tell the epochs in its state apart."""
         part = self.parts[v]
         return isinstance(part, Node) and part.project is not None
 
@@ -231,7 +231,7 @@ class SnapshotRules(Model[Configuration]):
                 yield v, time
 
     def frontier_passed(self, clock: Locations, v: NodeIndex, epoch: Epoch) -> bool:
-        """Whether the input frontier of v has no element of an epoch <= this one."""
+        """Return whether the input frontier of v has no element of an epoch <= this one."""
         return not clock & self._epoch_at[v, epoch]
 
     def own_work_done(self, c: Configuration, v: NodeIndex, epoch: Epoch) -> bool:

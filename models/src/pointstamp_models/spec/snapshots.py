@@ -137,7 +137,7 @@ class EpochSnapshots(SnapshotRules):
         return found
 
     def holds_back(self, c: Configuration) -> bool:
-        """Whether a message waits for a snapshot of its receiver, which has no versions."""
+        """Return whether a message waits for a snapshot of its receiver, which has no versions."""
         return any(
             time[0] > len(c.archives[v]) and not self.has_versions(v)
             for v, inbox in enumerate(c.inboxes)
@@ -181,7 +181,7 @@ class EpochSnapshots(SnapshotRules):
         }
 
     def all_committed(self, c: Configuration) -> bool:
-        """Whether every epoch is visible."""
+        """Return whether every epoch is visible."""
         return self.gce(c) >= self.flow.epochs_max
 
     # Failure-free runs, and what an explainer of executions asks.
@@ -225,7 +225,7 @@ class EpochSnapshots(SnapshotRules):
         return last, tuple(sorted(records, key=lambda record: record[:2]))
 
     def is_recovery(self, label: Label) -> bool:
-        """Whether the step is RECOVER."""
+        """Return whether the step is RECOVER."""
         return bool(label[0] == RECOVER)
 
     def epoch_of(self, label: Label, before: Configuration) -> Epoch | None:
@@ -260,5 +260,5 @@ class EpochSnapshots(SnapshotRules):
 
 
 def is_prefix(shorter: tuple[Value, ...], longer: tuple[Value, ...]) -> bool:
-    """Whether what was there first is still there first."""
+    """Return whether what was there first is still there first."""
     return longer[: len(shorter)] == shorter

@@ -41,7 +41,7 @@ class TailedExchange(Exchange):
     # What is different from the exchange protocol: less is sent. Each is one that a broken variant changes.
 
     def stays(self, w: WorkerIndex, operation: Operation) -> bool:
-        """Whether what is sent inside the tail goes from w to itself."""
+        """Return whether what is sent inside the tail goes from w to itself."""
         return not any(
             point in self.inside for q, part in enumerate(operation.sent) if q != w for point, _ in part
         )
@@ -58,7 +58,7 @@ class TailedExchange(Exchange):
     # What a worker knows.
 
     def has_passed(self, view: ZM, point: Point) -> bool:
-        """Whether a view is vacant up to everything outside that lies below a point inside."""
+        """Return whether a view is vacant up to everything outside that lies below a point inside."""
         return all(
             vacant(self.order, view, below)
             for below in self.points

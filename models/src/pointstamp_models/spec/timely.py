@@ -44,7 +44,7 @@ class Timely(TimelyActions):
         }
 
     def history_exists(self, state: TimelyState) -> bool:
-        """Whether some history of each node yields its local state and requests (Proposition 7)."""
+        """Return whether some history of each node yields its local state and requests (Proposition 7)."""
         pairs = zip(state.local, state.requests, strict=True)
         return all(pair in results for pair, results in zip(pairs, self._results, strict=True))
 
@@ -64,14 +64,14 @@ class Timely(TimelyActions):
         }
 
     def clock_antitone(self, before: TimelyState, label: Label, after: TimelyState) -> bool:
-        """Whether Clock' is within Clock, unless an input queue grew (Proposition 8)."""
+        """Return whether Clock' is within Clock, unless an input queue grew (Proposition 8)."""
         inputs = [self.edge_index[name] for name in self.graph.inputs]
         if not all(is_subsequence(after.queues[index], before.queues[index]) for index in inputs):
             return True
         return self.clock(after) & ~self.clock(before) == 0
 
     def notify_correct(self, before: TimelyState, label: Label, after: TimelyState) -> bool:
-        """Whether no node receives a message at or below a time of which it was notified."""
+        """Return whether no node receives a message at or below a time of which it was notified."""
         if label[0] != "mess":
             return True
         _, p, _, (time, _) = label
@@ -80,7 +80,7 @@ class Timely(TimelyActions):
         )
 
     def first_in_first_out(self, before: TimelyState, label: Label, after: TimelyState) -> bool:
-        """Whether the messages of each edge that have the same time are received in their order."""
+        """Return whether the messages of each edge that have the same time are received in their order."""
         if label[0] != "mess":
             return True
         _, _, edge, message = label
@@ -109,14 +109,14 @@ class Timely(TimelyActions):
         return {name: shows for name, shows in table.items() if name in self.expects}
 
     def later_notified_first(self, before: TimelyState, label: Label, after: TimelyState) -> bool:
-        """Whether a node is notified of a time while it still waits for a smaller one."""
+        """Return whether a node is notified of a time while it still waits for a smaller one."""
         if label[0] != "not":
             return False
         _, p, time = label
         return any(self.graph.times.less(asked, time) for asked in before.requests[self.node_index[p]])
 
     def may_stop(self, state: TimelyState) -> bool:
-        """Whether no request is pending and no message waits for a node."""
+        """Return whether no request is pending and no message waits for a node."""
         pairs = zip(self.graph.edges, state.queues, strict=True)
         return not any(state.requests) and not any(queue for edge, queue in pairs if edge.destination)
 
@@ -138,7 +138,7 @@ class Timely(TimelyActions):
 
 
 def _sent(before: TimelyState, after: TimelyState) -> bool:
-    """Whether some queue has become longer."""
+    """Return whether some queue has become longer."""
     return any(len(old) < len(new) for old, new in zip(before.queues, after.queues, strict=True))
 
 

@@ -52,7 +52,7 @@ class TimelyState(NamedTuple):
 
 
 def is_subsequence(part: Sequence[Any], whole: Sequence[Any]) -> bool:
-    """Whether part is whole with zero or more elements left out."""
+    """Return whether part is whole with zero or more elements left out."""
     rest = iter(whole)
     return all(element in rest for element in part)
 
@@ -199,17 +199,17 @@ class TimelyActions(Model[TimelyState]):
                 yield ("outp", name, place), self._recorded(state._replace(queues=shorter))
 
     def may_receive(self, ahead: tuple[Message, ...], message: Message) -> bool:
-        """Whether a message may be taken past those ahead: none, or none at or below its own time."""
+        """Return whether a message may be taken past those ahead: none, or none at or below its own time."""
         if self.reordering:
             return not any(self.graph.times.less_equal(time, message[0]) for time, _ in ahead)
         return not ahead
 
     def may_notify(self, state: TimelyState, clock: int, p: Location, time: Time) -> bool:
-        """Whether the time has left Clock on every incoming edge of p."""
+        """Return whether the time has left Clock on every incoming edge of p."""
         return not any(clock & self.bit[edge, time] for edge in self.graph.incoming(p))
 
     def may_input(self, clock: int, clock_after: int) -> bool:
-        """Whether Inp keeps Clock' within Clock, the constraint that input capabilities enforce."""
+        """Return whether Inp keeps Clock' within Clock, the constraint that input capabilities enforce."""
         return clock_after & ~clock == 0
 
     def requests_after(

@@ -125,7 +125,7 @@ class DeltaLog(RedactedRepr):
         self.reached()
 
     def may_be_alone_in(self, table: "DeltaTable") -> bool:
-        """Whether a table has commits of this query, or is empty and has none of another query."""
+        """Return whether a table has commits of this query, or is empty and has none of another query."""
         if any(table.transaction_version(each) is not None for each in (self.query, self._epochs_id)):
             return True
         is_used = pa.table(table.get_add_actions()).num_rows > 0
@@ -174,7 +174,7 @@ class DeltaLog(RedactedRepr):
         self.reached()
 
     def was_added(self, commit: DeltaCommit) -> bool:
-        """Whether another driver was faster with the same commit."""
+        """Return whether another driver was faster with the same commit."""
         if self.last() < commit.number:
             return False
         seen = self.table()

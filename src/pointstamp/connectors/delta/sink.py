@@ -366,7 +366,7 @@ class DeltaPublisher(PublisherBase):
                 self._adding(output).discard(kept, reached)
 
     def _is_added_up(self, file: Staged, number: int) -> bool:
-        """Whether changes are gone because they are part of a table."""
+        """Return whether changes are gone because they are part of a table."""
         return self._storage.size(file.path) is None and self._log(file.output).last() >= number
 
     def _log(self, output: str) -> DeltaLog:

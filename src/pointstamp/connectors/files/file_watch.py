@@ -93,7 +93,7 @@ class Listing:
         return whole
 
     def _must_wait(self, name: str, *, is_written: bool) -> bool:
-        """Whether a file comes after one that is not known to be complete, and must not overtake it.
+        """Return whether a file comes after one that is not known to be complete, and must not overtake it.
 
         Where names say the order, what is overtaken is never looked at again. A marker closes the group of
         what was there before it: not of what is being written, but perhaps of unknown files.

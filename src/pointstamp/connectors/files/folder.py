@@ -78,7 +78,7 @@ class Folder(Protocol):
         ...
 
     def look(self, name: str) -> Seen:
-        """Whether a file is complete, as far as that can be known."""
+        """Return whether a file is complete, as far as that can be known."""
         ...
 
     def entry(self, name: str) -> Entry | None:
@@ -157,7 +157,7 @@ class LocalFolder:
             return None
 
     def look(self, name: str) -> Seen:
-        """Whether a file is complete, as far as the kernel knows."""
+        """Return whether a file is complete, as far as the kernel knows."""
         return look_at(f"{self.path}/{name}")
 
     def entry(self, name: str) -> Entry | None:
@@ -239,7 +239,7 @@ class RemoteFolder:
         return None if entry is None else entry.size_bytes
 
     def look(self, name: str) -> Seen:
-        """Whether a file is complete: always in an object store, and never known elsewhere."""
+        """Return whether a file is complete: always in an object store, and never known elsewhere."""
         if self._shows_whole:
             return Seen(State.WHOLE)
         try:
@@ -402,7 +402,7 @@ def codec_of(name: str) -> str | None:
 
 
 def is_partition(folder: str) -> bool:
-    """Whether a folder's name is a column and its value, as in ``day=2024-01-31``."""
+    """Return whether a folder's name is a column and its value, as in ``day=2024-01-31``."""
     return "=" in folder[1:] and folder[0] != "."
 
 

@@ -266,7 +266,7 @@ def _corrupt(who: str, format_name: str, error: Exception, options: FileOptions)
 
 
 def _is_readable(folder: Folder, part: Part) -> bool:
-    """Whether all bytes of a file can be read, whatever they mean."""
+    """Return whether all bytes of a file can be read, whatever they mean."""
     try:
         with folder.open(part.locator) as handle:
             while handle.read(_BLOCK_BYTES):

@@ -115,7 +115,7 @@ class FolderEvents:
         return found.st_dev, found.st_ino
 
     def _has_moved(self) -> bool:
-        """Whether the path leads to another folder than before, which is watched from now on."""
+        """Return whether the path leads to another folder than before, which is watched from now on."""
         try:
             place = self._place_now()
         except OSError as error:
@@ -220,12 +220,12 @@ class FolderEvents:
 
 
 def can_watch(path: str) -> bool:
-    """Whether the kernel reports every file of this folder: on Linux, on a disk that is not shared."""
+    """Return whether the kernel reports every file of this folder: on Linux, on a disk that is not shared."""
     return sys.platform == "linux" and not _disk_type(os.path.realpath(path)).startswith(_SHARED_DISKS)
 
 
 def _is_whole(path: str, *, may_be_empty: bool = False) -> bool | None:
-    """Whether a created name links to a file that no process is writing; None if it is not a file.
+    """Return whether a created name links to a file that no process is writing; None if it is not a file.
 
     A file with several names is one that was linked. Where the first name is gone again the kernel is asked
     for a read lease, which it grants only if no process has the file open for writing. An empty file proves

@@ -200,15 +200,15 @@ class GroupingRules:
     order_by: str = MODIFIED
 
     def may_share(self, name: str) -> bool:
-        """Whether several workers may read a file of this name, each a part of it."""
+        """Return whether several workers may read a file of this name, each a part of it."""
         return (self.format or format_of(name)) in _MAY_SHARE
 
     def is_border(self, name: str) -> bool:
-        """Whether a name is a marker or the final one: earlier files exist when it does."""
+        """Return whether a name is a marker or the final one: earlier files exist when it does."""
         return name == self.until or self.is_marker(name)
 
     def is_marker(self, name: str) -> bool:
-        """Whether a name closes a group."""
+        """Return whether a name closes a group."""
         suffix = self.group_by_marker
         is_marked = suffix is not None and name.endswith(suffix) and name != self.until
         return is_marked and name[0] != "." and "/" not in name
@@ -340,7 +340,7 @@ class Grouping:
         return not is_known and self._is_named_like_input(name)
 
     def may_be_input(self, name: str) -> bool:
-        """Whether a name is looked at: that of a file with rows, of a marker, or the final one."""
+        """Return whether a name is looked at: that of a file with rows, of a marker, or the final one."""
         return self._rules.is_border(name) or self._is_named_like_input(name)
 
     def _is_named_like_input(self, name: str) -> bool:

@@ -529,7 +529,7 @@ def _send(producer: "Producer", topic: str, given: Iterator[KafkaRecord]) -> Non
 
 
 def _is_refused(error: "KafkaException") -> bool:
-    """Whether a producer is of no use any more; most often because another driver has taken over."""
+    """Return whether a producer is of no use any more; most often because another driver has taken over."""
     from confluent_kafka import KafkaError
 
     own = (KafkaError._FENCED, KafkaError._FATAL)  # noqa: SLF001 - public there

@@ -295,7 +295,7 @@ class Registry:
         self._is_made = False  # seen at the beginning of a transaction: then they stay
 
     def is_made(self, connection: "Connection") -> bool:
-        """Whether any query has published into this schema, or begun to."""
+        """Return whether any query has published into this schema, or begun to."""
         if not self._is_made:
             found = connection.execute(
                 "SELECT count(*) FROM pg_tables WHERE schemaname = %s AND tablename = ANY(%s)",

@@ -238,5 +238,5 @@ class PostgresSink(SinkBase, RedactedRepr):
 
 
 def _fits(name: str) -> bool:
-    """Whether PostgreSQL takes this as a name, without shortening it."""
+    """Return whether PostgreSQL takes this as a name, without shortening it."""
     return 0 < len(name.encode()) <= _NAME_BYTES_MAX and "\0" not in name

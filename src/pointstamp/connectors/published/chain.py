@@ -165,7 +165,7 @@ class Chain:
             self.storage.create(name, seal_json(msgspec.json.encode(query), name, FORMAT_VERSION))
 
     def is_begun(self, query: str) -> bool:
-        """Whether the folder is marked for a query, and stays so."""
+        """Return whether the folder is marked for a query, and stays so."""
         try:
             self.storage.sync(_begun_name(query))
         except NotStored:

@@ -102,7 +102,7 @@ class ParquetCompactor:
         return self._is_unfinished
 
     def _may_be_due(self) -> bool:
-        """Whether enough commits or time have passed to look at the files themselves."""
+        """Return whether enough commits or time have passed to look at the files themselves."""
         commit, now = Chain(self._storage).newest(), self._now_seconds()
         if commit is None:
             return False

@@ -95,7 +95,7 @@ def merge(
 
 
 def is_no_newer(name: str, then: Compaction) -> bool:
-    """Whether a file was there to be listed when a compaction was made, if it was to be listed ever.
+    """Return whether a file was there to be listed when a compaction was made, if it was to be listed ever.
 
     An epoch that the compaction holds is published, so a worker's file of that epoch which it does not list
     is none that will be published. A merged file was made for the compaction in its name, and none other

@@ -335,7 +335,7 @@ class PublishedWatch(WatchBase):
             self._events = None
 
     def _is_due(self) -> bool:
-        """Whether to look: the kernel has told of something, or it is time."""
+        """Return whether to look: the kernel has told of something, or it is time."""
         is_told = False
         if self._events is not None:
             names, is_overflow = self._events.read()

@@ -25,7 +25,7 @@ _LAST: Final = pa.schema([("last", pa.int64())])
 
 
 def can_be_numbered(ids: pa.DataType) -> bool:
-    """Whether ids of a type are equal if and only if the values that Python has for them are."""
+    """Return whether ids of a type are equal if and only if the values that Python has for them are."""
     return not (pa.types.is_nested(ids) or pa.types.is_floating(ids))
 
 

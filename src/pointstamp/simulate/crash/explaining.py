@@ -80,7 +80,7 @@ class GenerationMoves:
     """The number of start moves of each worker."""
 
     def is_started(self, starts: int) -> bool:
-        """Whether all workers have started."""
+        """Return whether all workers have started."""
         return len(self.started) == self.workers and min(self.started.values()) >= starts
 
 

@@ -364,7 +364,7 @@ class User:
         life.calls.append(call)
 
     def is_answered(self) -> bool:
-        """Whether all promises are made, and all complete epochs are published.
+        """Return whether all promises are made, and all complete epochs are published.
 
         An input that has come to its end holds nothing back.
         """

@@ -87,7 +87,7 @@ def load_crashes(path: Path) -> CrashTrace:
 
 
 def has_crashes(path: Path) -> bool:
-    """Whether a file begins as a trace of a run with crashes does."""
+    """Return whether a file begins as a trace of a run with crashes does."""
     try:
         with path.open("rb") as file:
             return msgspec.json.decode(file.readline(), type=_Formatted).format == FORMAT
