@@ -219,9 +219,9 @@ class InnerJoin:
                 self._sides[name].add(counted_at(change.batch, rounds))
             else:
                 self._sides[name].add_run(change)
-        is_crossing = not rounds and _have_common_keys(list(changes.values()))
         for at, batches in _together(found):
-            self._send(context, at, without_passing_rows(batches) if is_crossing else batches)
+            may_cancel = not rounds and rows_may_cancel(batches) and _have_common_keys(*changes.values())
+            self._send(context, at, [added_up(batches)] if may_cancel else batches)
 
     def _send(self, context: Context, at: Rounds, batches: list[pa.RecordBatch]) -> None:
         """Send the pairs of some rounds for which the condition holds.
@@ -282,20 +282,19 @@ def without_null_keys(batch: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBa
     return batch.filter(reduce(pc.and_, (pc.is_valid(batch.column(key)) for key in keys)))
 
 
-def without_passing_rows(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """The changes of one time without rows that the first one inserts and the second one deletes.
+def rows_may_cancel(batches: Sequence[pa.RecordBatch]) -> bool:
+    """Return whether the second of two changes of one time may delete rows that the first one inserts.
 
     A table contains such a row at no time, and an expression downstream could raise for it.
     """
-    if len(batches) > 1:
-        inserted, deleted = (each.column(DIFF).to_numpy() for each in batches)
-        if len(inserted) and len(deleted) and inserted.max() > 0 > deleted.min():
-            return [added_up(batches)]
-    return batches
+    if len(batches) < 2:
+        return False
+    first, second = (each.column(DIFF).to_numpy() for each in batches)
+    return bool((first > 0).any() and (second < 0).any())
 
 
-def _have_common_keys(changes: Sequence[Run]) -> bool:
-    return len(changes) > 1 and bool(np.isin(changes[0].words[0], changes[1].words[0]).any())
+def _have_common_keys(one: Run, other: Run) -> bool:
+    return bool(np.isin(one.words[0], other.words[0]).any())
 
 
 def _together(found: Met) -> list[tuple[Rounds, list[pa.RecordBatch]]]:

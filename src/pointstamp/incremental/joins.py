@@ -28,7 +28,7 @@ from pointstamp.expressions.tree import Expression, col
 from pointstamp.flow.outlet import add_operator
 from pointstamp.flow.physical_stream import PhysicalStream
 from pointstamp.flow.plan import How
-from pointstamp.incremental.hash_join import Joining, joining, without_null_keys, without_passing_rows
+from pointstamp.incremental.hash_join import Joining, joining, rows_may_cancel, without_null_keys
 from pointstamp.incremental.operations import (
     distinct,
     inner_join,
@@ -191,7 +191,7 @@ class WithPartner:
             sent += self._change_partners(changes["partners"])
         if "rows" in changes:
             sent += self._change_rows(changes["rows"])
-        for each in without_passing_rows(sent):
+        for each in [added_up(sent)] if rows_may_cancel(sent) else sent:
             context.send(each)
 
     def _change_partners(self, change: Run) -> list[pa.RecordBatch]:
