@@ -95,6 +95,7 @@ def main(master: str, folder: str) -> None:
         "query": query_is_right(spark, f"{folder}-query"),
         "rows": there.count(),
         "processes": processes,
+        "elastic": spark.conf.get("spark.dynamicAllocation.enabled", "false"),
         "near": sorted({row["near"] for row in near.collect()}),
         "application": spark.sparkContext.applicationId,
     }

@@ -2,7 +2,8 @@
 
 Families:
 - local-cluster: Spark starts a master, workers and executors by itself;
-- standalone: a master and two workers are started here, as an administrator would, on loopback;
+- standalone: a master and two workers are started here, as an administrator would, on loopback; also with
+  dynamic allocation, where Spark has no executor before there are tasks;
 - YARN: a resource manager and two nodes in one process, as an application of which the workers are tasks.
 Only these can find what works in one process by accident: addresses, environments, pickled flows, files.
 """
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.spark
 
 JOB = Path(__file__).with_name("cluster_job.py")
 JOB_SECONDS_MAX = 600
-EXPECTED = {"same": True, "query": True, "processes": 2, "near": [2]}
+EXPECTED = {"same": True, "query": True, "processes": 2, "near": [2], "elastic": "false"}
 """Two executors and the driver, which reach each other through unix sockets on one host."""
 
 
@@ -55,6 +56,26 @@ def test_a_loop_on_a_standalone_master_with_two_workers_gives_what_it_gives_here
     with standalone(tmp_path, workers=[LOOPBACK] * 2, cores=1) as master:
         report = report_of_job(master, tmp_path)
     assert report == EXPECTED | {"rows": report["rows"]}
+
+
+ELASTIC = {
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    "spark.dynamicAllocation.minExecutors": "0",
+}
+
+
+@pytest.mark.long
+def test_a_loop_on_executors_that_spark_starts_for_its_tasks_gives_what_it_gives_here(tmp_path: Path) -> None:
+    settings = " ".join(f"--conf {name}={value}" for name, value in ELASTIC.items())
+    with standalone(tmp_path, workers=[LOOPBACK] * 2, cores=1) as master:
+        report = report_of_job(master, tmp_path, {"PYSPARK_SUBMIT_ARGS": f"{settings} pyspark-shell"})
+    # One executor may be enough for the tasks of the udf.
+    assert report == EXPECTED | {
+        "rows": report["rows"],
+        "processes": report["processes"],
+        "elastic": "true",
+    }
 
 
 def for_yarn(place: str) -> dict[str, str]:
