@@ -27,7 +27,6 @@ from pointstamp.flow.physical_stream import PhysicalStream
 from pointstamp.flow.updates import Passes
 from pointstamp.incremental import operations
 from pointstamp.incremental.hash_join import joining
-from pointstamp.incremental.stateless import Consolidated
 from pointstamp.operators.context import Context
 
 
@@ -79,10 +78,9 @@ def pairs_within(
         right, f"{name}: right", col(theirs), who, only_grows=True, beside=left, later=before + 1
     )
     found = operations.inner_join(kept_left, kept_right, asked, f"{name}: pairs", close)
-    # Where both rows of a pair are freed at once, it comes in parts. Equal pairs are on one worker.
-    whole = add_operator(f"{name}: whole", Consolidated, {"in": found}, {"out": found.schema})[0]
+    # All copies of a row are freed at once, and a join sends no pair of a row that the same epoch deletes.
     outputs = {"out": operations.rows_schema(found)}
-    return add_operator(name, Appearing, {"in": whole}, outputs, sends=Passes.ROWS)[0]
+    return add_operator(name, Appearing, {"in": found}, outputs, sends=Passes.ROWS)[0]
 
 
 def pair_of_times(who: str, at: str | Mapping[str, str]) -> tuple[str, str]:
