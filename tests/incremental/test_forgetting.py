@@ -157,9 +157,14 @@ def test_rows_that_are_forgotten_while_they_can_meet_another_are_found(
 
 
 def test_a_pair_that_goes_in_parts_does_not_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both rows of a pair are let go in one epoch: once together, once each, and once too often."""
+    """Both rows of a pair are let go in one epoch: once together, once each, and once too often.
+
+    The join consolidates them, and what follows the join does so again.
+    """
     left: list[list[Row]] = [[(0, 0, 0), (0, 9, 0)], []]
     right: list[list[Row]] = [[(0, 0, 0), (0, 13, 0)], [(0, 0, 0)]]
+    judge_pairs(left, right, 0, 1)
+    monkeypatch.setattr("pointstamp.incremental.hash_join.added_up", pa.concat_batches)
     judge_pairs(left, right, 0, 1)
     monkeypatch.setattr("pointstamp.incremental.interval_join.Consolidated", Concat)
     with pytest.raises(AssertionError, match="assert Counter"):
