@@ -2,12 +2,13 @@
 
 | policy | a view that is incremental | a view that is not |
 |---|---|---|
-| ``INCREMENTAL``, ``INCREMENTAL STRICT`` | is kept up to date | ``SqlError`` when it is defined |
+| ``INCREMENTAL`` | is kept up to date | ``SqlError`` when it is defined |
 | ``AUTO`` | is kept up to date | is recomputed by Spark at each refresh, in the same commit |
 | ``FULL`` | is recomputed by Spark at each refresh | is recomputed by Spark at each refresh |
 
 Whether a view is incremental follows from its plan alone, so nothing changes from one refresh to the next.
-``INCREMENTAL STRICT`` is the same as ``INCREMENTAL``: a refresh that cannot be incremental is an error.
+A refresh that cannot be incremental is an error, as with ``INCREMENTAL STRICT`` of Databricks. There is no
+policy that recomputes a view at one refresh and not at another one, so this name is rejected.
 """
 
 import re
@@ -17,7 +18,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from pointstamp.errors import FlowError, SqlError
 
-RefreshPolicy: TypeAlias = Literal["AUTO", "INCREMENTAL", "INCREMENTAL STRICT", "FULL"]
+RefreshPolicy: TypeAlias = Literal["AUTO", "INCREMENTAL", "FULL"]
 """What becomes of a view at a refresh."""
 
 POLICIES: Final[tuple[RefreshPolicy, ...]] = get_args(RefreshPolicy)
@@ -48,13 +49,18 @@ class DeclaredView:
 def check_policy(policy: str) -> RefreshPolicy:
     """Return a policy in capitals; FlowError if there is no such one.
 
-    >>> check_policy("incremental strict")
-    'INCREMENTAL STRICT'
+    >>> check_policy("incremental")
+    'INCREMENTAL'
     """
     wanted = " ".join(policy.upper().split())
     for known in POLICIES:
         if known == wanted:
             return known
+    if wanted == "INCREMENTAL STRICT":
+        raise FlowError(
+            "the policy INCREMENTAL STRICT is not supported. Write INCREMENTAL, with which a refresh never "
+            "recomputes a view."
+        )
     raise FlowError(f"policy must be one of {', '.join(POLICIES)}, got '{policy}'. Choose one of these.")
 
 
