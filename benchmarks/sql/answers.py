@@ -5,7 +5,7 @@ Engines add doubles and divide decimals in other orders, or with other digits; e
 
 from decimal import Decimal
 from math import isclose, isnan, nan
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -48,6 +48,10 @@ def check_same(ours: Rows, theirs: Rows, who: str, *, only_doubles: bool = False
             raise AssertionError(f"{who}: {one} and {other}")
 
 
+_LAST: Final = 1_000_000
+"""Above the places of all columns."""
+
+
 def _key(row: tuple[Any, ...]) -> list[tuple[int, Any]]:
     """Exact values decide first; numbers come as they are printed with few digits, and NaN after them."""
     numbers = (int, float, Decimal)
@@ -58,7 +62,8 @@ def _key(row: tuple[Any, ...]) -> list[tuple[int, Any]]:
 
 
 def _number_key(value: float | Decimal) -> tuple[int, float]:
-    return (2, 0.0) if isnan(value) else (0, float(f"{value:.6g}"))
+    """Numbers come after all texts: a null in place of a number is a text."""
+    return (_LAST + 1, 0.0) if isnan(value) else (_LAST, float(f"{value:.6g}"))
 
 
 def _is_same(one: object, other: object) -> bool:
