@@ -21,6 +21,9 @@ REJECTED = {
     "select session_window(at, '1 minute') w, city, count(*) from orders group by rollup(1, 2)": "session",
     "select id as `__row` from orders": "'__row'",
     "select 1 as one": "reads no table",
+    "select id from orders o where id < (select sum(id) over (order by at) as s from orders i "
+    "where i.at <= o.at order by s limit 1)": "in a window of a correlated subquery",
+    "select * from explode(map()), orders": "Spark cannot compute the constant rows of the query: A null",
     "select count(distinct map('a', id)) as n from orders": "distinct maps are not supported",
     "select count(*) as n from orders group by map('a', id)": "is a map, which has no equality here",
     "select city collate utf8_lcase as c from orders": "has a collation, which is not supported",

@@ -376,7 +376,7 @@ class Leaves:
         try:
             rows = (renamed if rows_max is None else renamed.limit(rows_max)).toArrow().combine_chunks()
             rows.validate(full=True)
-        except (PySparkException, Py4JJavaError, pa.ArrowInvalid) as error:
+        except (PySparkException, Py4JJavaError, ValueError) as error:  # of Arrow, too
             raise SqlError(f"Spark cannot compute the constant rows of the query: {error}") from error
         plain = [
             pa.concat_arrays(each.chunks).cast(kind) if each.num_chunks else pa.array([], kind)
