@@ -222,6 +222,10 @@ def test_columns_of_other_types_are_left_out_unless_the_view_reads_them(
     ):
         with pytest.raises(PointstampError, match=name):
             ps.views(spark, {"v": text})
+    for text in ("_metadata.file_name as f", "city, _metadata.file_size > 1 as g", "_metadata as m"):
+        frame = spark.read.parquet(str(tmp_path / "orders")).selectExpr(*text.split(", "))
+        with pytest.raises(PointstampError, match=r"_metadata.* is not (in the input|a column of the rows)"):
+            ps.view(frame)
     orders(spark, 0).selectExpr("parse_json(city) as v").where("false").write.parquet(str(tmp_path / "one"))
     spark.read.parquet(str(tmp_path / "one")).createOrReplaceTempView("narrow")
     with pytest.raises(PointstampError, match="column 'v': the type variant is not supported"):

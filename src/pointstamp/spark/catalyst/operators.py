@@ -125,7 +125,8 @@ class PlanTranslator:
                     column = self._unreadable.get(error.args[0])
                     if column is None:
                         raise
-                    schema_of([column])  # raises, and names the column and its type
+                    schema_of([column])  # raises for a type that is not supported
+                    raise rejected(column, "is not a column of the rows of the table") from error
         return self._made[id(node)]
 
     def _translate(self, node: PlanNode) -> BoundRelation:

@@ -42,6 +42,10 @@ _NO_MEANING: Final = frozenset(
 """Fields in which expressions with one meaning may differ."""
 
 
+_HIDDEN: Final = "_metadata"
+"""A column that Spark adds to files if a query asks for it."""
+
+
 @dataclass(frozen=True, slots=True)
 class BoundRelation:
     """An operator, and the columns that a node of Catalyst gives."""
@@ -268,7 +272,9 @@ class Leaves:
         name = self._name(node, jvm, view_name)
         known = self.found.get(name)
         if known is None:
-            schema = readable_columns(node.fields["output"])
+            schema = readable_columns(
+                [each for each in node.fields["output"] if not _is_hidden(each, node, jvm)]
+            )
             followed = self._followed(name, jvm)
             if len(schema) < len(node.fields["output"]):
                 followed = of_columns(followed, schema.names)
@@ -403,6 +409,12 @@ class Leaves:
                     f"view '{name}' was created with {setting}={said.get()}, and the session has {own}. "
                     "Create it again in this session."
                 )
+
+
+def _is_hidden(attribute: ExpressionNode, leaf: PlanNode, jvm: Any) -> bool:  # noqa: ANN401 - a leaf of the JVM
+    if attribute.fields["name"] != _HIDDEN or leaf.kind != "LogicalRelation":
+        return False
+    return _HIDDEN not in list(jvm.relation().schema().fieldNames())
 
 
 def _in_order(rows: pa.RecordBatch) -> pa.RecordBatch:
