@@ -3,9 +3,11 @@
     .venv/bin/python scripts/spark_sql_inputs.py ~/spark/sql/core/src/test/resources/sql-tests/inputs [FILE]
 
 The first argument is the folder of the inputs, which comes with Spark's sources; others name files in it.
-The exit code is 1 if an answer differs from Spark's.
+``--every N`` takes one query in N, always the same ones; ``--define`` defines the views and runs none, and
+counts queries as accepted for which Spark raises only when they run. The exit code is 1 if an answer differs.
 """
 
+import argparse
 import logging
 import os
 import sys
@@ -21,7 +23,13 @@ from support.sql_inputs import Report, compared_file  # noqa: E402
 
 def main() -> int:
     """Compare all, and print the report."""
-    folder, *names = map(Path, sys.argv[1:])
+    parser = argparse.ArgumentParser(description="Run Spark's own SQL test inputs as views.")
+    parser.add_argument("folder", type=Path, help="the folder of the inputs")
+    parser.add_argument("names", nargs="*", help="files in it (default: all)")
+    parser.add_argument("--every", type=int, default=1, help="take one query in so many (default: 1)")
+    parser.add_argument("--define", action="store_true", help="define the views, and run none")
+    given = parser.parse_args()
+    folder = given.folder
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = (
         SparkSession.builder.master("local[1]")
@@ -37,9 +45,9 @@ def main() -> int:
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # queries that fail are counted
     report = Report()
     try:
-        for path in [folder / name for name in names] or sorted(folder.rglob("*.sql")):
+        for path in [folder / name for name in given.names] or sorted(folder.rglob("*.sql")):
             before = len(report.outcomes)
-            for outcome in compared_file(spark, path):
+            for outcome in compared_file(spark, path, runs=not given.define, every=given.every):
                 report.outcomes.append(outcome)
             print(
                 f"{path.relative_to(folder)}: {len(report.outcomes) - before} queries",

@@ -4,7 +4,9 @@ Families:
 - files: what a query has published after files were added is Spark's own answer over the same folder, for
   Parquet (read by the workers) and for other formats and partitioned folders (through Structured Streaming);
 - rows of the session and DataFrames given by name: read once, as explain says;
-- what cannot be followed: rejected when the query starts, with the name of the table.
+- what cannot be followed: rejected when the query starts, with the name of the table;
+- names: tables of several schemas or folders with one name are inputs of several names;
+- columns whose types are not supported: left out, unless the view reads them.
 """
 
 from collections import Counter
@@ -16,7 +18,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import pointstamp as ps
-from pointstamp.errors import FlowError
+from pointstamp.errors import FlowError, PointstampError, SqlError
+from pointstamp.flow.plan import NodeKind
 
 TEXT = "select city, sum(price) as total, count(*) as n from {} group by city"
 SECONDS_MAX = 120
@@ -142,3 +145,88 @@ def test_what_cannot_be_followed_is_rejected_by_name(spark: SparkSession, tmp_pa
     with pytest.raises(FlowError, match=r"input 'both' .* cannot be followed: it has 2 paths"):
         flow.start(on=spark, checkpoint=tmp_path / "checkpoint", output=tmp_path / "out")
     assert "input both: parquet files in 2 places, not followed: it has 2 paths" in flow.explain()
+
+
+def test_tables_of_several_schemas_with_one_name_are_named_by_their_schemas(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    text = "select a.city, a.price as p, b.price as q from one.sold a join two.sold b on a.city = b.city"
+    for schema in ("one", "two"):
+        spark.sql(f"create database {schema} location '{tmp_path}/{schema}'")
+    try:
+        for number in (0, 3):
+            for place, schema in enumerate(("one", "two")):
+                orders(spark, number + place).write.mode("append").saveAsTable(f"{schema}.sold")
+            flow = ps.views(spark, {"v": text})
+            assert set(flow.plan.named(NodeKind.INPUT)) == {"one.sold", "two.sold"}
+            assert rows(refreshed(spark, flow, tmp_path)) == rows(spark.sql(text))
+        alone = ps.views(spark, {"v": "select city from two.sold"})
+        assert set(alone.plan.named(NodeKind.INPUT)) == {"sold"}
+        given = ps.views(spark, {"v": text}, changes={"one.sold": "w"})
+        assert given.plan.named(NodeKind.INPUT).keys() == {"one.sold", "two.sold"}
+        # A temporary view keeps its name, and a table next to it is named by its schema.
+        spark.createDataFrame([("Rome", 1)], "city string, price long").createOrReplaceTempView("sold")
+        beside = ps.views(spark, {"v": "select a.city from sold a join two.sold b on a.city = b.city"})
+        assert set(beside.plan.named(NodeKind.INPUT)) == {"sold", "two.sold"}
+    finally:
+        spark.catalog.dropTempView("sold")
+        for schema in ("one", "two"):
+            spark.sql(f"drop database if exists {schema} cascade")
+
+
+def test_folders_with_one_name_are_named_by_the_folder_above(spark: SparkSession, tmp_path: Path) -> None:
+    for number, place in enumerate(("north", "south")):
+        orders(spark, number).write.parquet(str(tmp_path / place / "orders"))
+    north, south = (spark.read.parquet(str(tmp_path / each / "orders")) for each in ("north", "south"))
+    joined = north.join(south, "city").select(north.city, south.price)
+    flow = ps.view(joined)
+    assert set(flow.plan.named(NodeKind.INPUT)) == {"north.orders", "south.orders"}
+    assert rows(refreshed(spark, flow, tmp_path)) == rows(joined)
+
+
+def test_two_frames_with_one_name_are_rejected(spark: SparkSession) -> None:
+    frames = []
+    for number in (0, 1):
+        orders(spark, number).createOrReplaceTempView("same")
+        frames.append(spark.table("same"))
+    with pytest.raises(SqlError, match=r"two tables have the name 'same'\. Give one of them another name"):
+        ps.views(spark, {"one": frames[0], "two": frames[1]})
+
+
+def test_columns_of_other_types_are_left_out_unless_the_view_reads_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    texts = "city, price, parse_json('{\"a\": 1}') as v, city collate utf8_lcase as c"
+    orders(spark, 0).selectExpr(*texts.split(", ")).write.parquet(str(tmp_path / "orders"))
+    spark.read.parquet(str(tmp_path / "orders")).createOrReplaceTempView("wide")
+    for text in (
+        TEXT.format("wide"),
+        "select a.city, b.price from wide a join wide b on a.city = b.city where b.price > 10",
+        "select city from wide union all select city from wide",
+        "select count(*) as n from wide",
+    ):
+        flow = ps.views(spark, {"v": text})
+        assert rows(flow.run(on=spark, options=ps.QueryOptions(in_driver=True)).table("v")) == rows(
+            spark.sql(text)
+        )
+    flow = ps.views(spark, {"v": TEXT.format("wide")})
+    assert rows(refreshed(spark, flow, tmp_path)) == rows(spark.sql(TEXT.format("wide")))
+    for text, name in (
+        ("select v:a::int as a from wide", "column 'v': the type variant"),
+        ("select city from wide where c = 'rome'", "column 'c': the type string collate UTF8_LCASE"),
+        (
+            "select distinct c is null as d from (select distinct city, c from wide)",
+            "column 'c': the type string",
+        ),
+        ("select * from wide", "the field 'c' has a collation, which is not supported"),
+    ):
+        with pytest.raises(PointstampError, match=name):
+            ps.views(spark, {"v": text})
+    for text in ("_metadata.file_name as f", "city, _metadata.file_size > 1 as g", "_metadata as m"):
+        frame = spark.read.parquet(str(tmp_path / "orders")).selectExpr(*text.split(", "))
+        with pytest.raises(PointstampError, match=r"_metadata.* is not (in the input|a column of the rows)"):
+            ps.view(frame)
+    orders(spark, 0).selectExpr("parse_json(city) as v").where("false").write.parquet(str(tmp_path / "one"))
+    spark.read.parquet(str(tmp_path / "one")).createOrReplaceTempView("narrow")
+    with pytest.raises(PointstampError, match="column 'v': the type variant is not supported"):
+        ps.views(spark, {"v": "select count(*) as n from narrow"})

@@ -21,6 +21,13 @@ REJECTED = {
     "select session_window(at, '1 minute') w, city, count(*) from orders group by rollup(1, 2)": "session",
     "select id as `__row` from orders": "'__row'",
     "select 1 as one": "reads no table",
+    "select id from orders o where id < (select sum(id) over (order by at) as s from orders i "
+    "where i.at <= o.at order by s limit 1)": "in a window of a correlated subquery",
+    "select * from explode(map()), orders": "Spark cannot compute the constant rows of the query: A null",
+    "select count(distinct map('a', id)) as n from orders": "distinct maps are not supported",
+    "select count(*) as n from orders group by map('a', id)": "is a map, which has no equality here",
+    "select city collate utf8_lcase as c from orders": "has a collation, which is not supported",
+    "select city from orders group by named_struct('c', city collate utf8_lcase).c, city": "Collate|collat",
     "select nothing from orders": "Spark cannot analyze the text",
 }
 
@@ -80,6 +87,40 @@ def test_a_restart_with_other_settings_names_the_setting(spark: SparkSession, tm
         spark.conf.set("spark.sql.ansi.enabled", "true")
     with pytest.raises(RecoveryError, match=r"spark\.sql\.ansi\.enabled"):
         other.start({"orders": [rows]}, **places).await_termination()  # type: ignore[arg-type]
+
+
+PATTERNS = (
+    "date_format(at, 'F')",
+    "to_timestamp(city, 'ss.SSSS')",
+    "unix_timestamp(city, 'yyyy')",
+    "from_unixtime(id, 'yyyy')",
+)
+
+
+@pytest.mark.parametrize("policy", ["LEGACY", "EXCEPTION"])
+def test_patterns_of_times_need_the_parser_of_spark_3(spark: SparkSession, policy: str) -> None:
+    spark.conf.set("spark.sql.legacy.timeParserPolicy", policy)
+    try:
+        for each in PATTERNS:
+            with pytest.raises(SqlError, match=f"timeParserPolicy={policy} is not supported"):
+                ps.views(spark, {"v": f"select id, {each} as v from orders"})  # noqa: S608
+    finally:
+        spark.conf.unset("spark.sql.legacy.timeParserPolicy")
+    for each in PATTERNS:
+        ps.views(spark, {"v": f"select id, {each} as v from orders where id < 0"})  # noqa: S608
+
+
+def test_a_struct_with_a_collation_is_not_compared_by_its_bytes(
+    spark: SparkSession, tmp_path: object
+) -> None:
+    value = "named_struct('c', case when id = 0 then 'a' else 'A' end collate utf8_lcase) as s"
+    spark.range(2).selectExpr("id", value).write.parquet(f"{tmp_path}/collated")
+    spark.read.parquet(f"{tmp_path}/collated").createOrReplaceTempView("collated")
+    text = "select count(*) as n from collated group by s.c"
+    assert spark.sql(text).count() == 1
+    with pytest.raises(PointstampError, match="the field 'c' has a collation, which is not supported"):
+        ps.views(spark, {"v": text})
+    assert "s" not in ps.views(spark, {"v": "select sum(id) as n from collated"}).describe().split()
 
 
 def test_streams_without_a_name_are_rejected(spark: SparkSession) -> None:

@@ -34,7 +34,7 @@ from pointstamp.spark.catalyst.relation import (
 from pointstamp.spark.catalyst.rules import walk
 from pointstamp.spark.catalyst.scalar_operators import mode_of
 from pointstamp.spark.catalyst.translation import Translation, all_of, rejected
-from pointstamp.spark.catalyst.trees import ExpressionNode, PlanNode, TreeNode, catalyst_type
+from pointstamp.spark.catalyst.trees import ExpressionNode, PlanNode, TreeNode, catalyst_type, has_map
 from pointstamp.spark.catalyst.windows import order_of
 
 _MARK: Final = "of distinct values"
@@ -58,6 +58,8 @@ def aggregate(translation: Translation, node: PlanNode) -> BoundRelation:
     found: dict[Any, str] = {}
     for number, each in enumerate(grouping):
         child, key = translation.column(child, each, f"group {number}")
+        if has_map(child.operator.schema.field(key).type):
+            raise rejected(each, "is a map, which has no equality here", "Group by map_entries of it.")
         found.setdefault(same_expression(each), key)
         keys.append(key)
     for place, each in enumerate(grouping):
@@ -268,6 +270,10 @@ def _count(
     if not values:
         raise translator.rejected(function, "count() counts no rows in Spark; count(*) counts them")
     if is_distinct:
+        if any(has_map(translator.type_of(value)) for value in values):
+            raise translator.rejected(
+                function, "distinct maps are not supported, which have no equality here"
+            )
         if len(values) == 1:
             return Aggregate("count_distinct", values[0], where=where)
         return DistinctAggregate("count", values, where)

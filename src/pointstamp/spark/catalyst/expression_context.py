@@ -21,7 +21,7 @@ from pointstamp.spark.catalyst.trees import TreeNode, arrow_type
 
 Handler: TypeAlias = "Callable[[ExpressionContext, TreeNode], Expression]"
 
-_CHANGING: Final = {
+CHANGING: Final = {
     "CurrentTimestamp": "current_timestamp()",
     "CurrentTimestampLike": "current_timestamp()",
     "Now": "now()",
@@ -51,6 +51,7 @@ _CHANGING: Final = {
 
 # The settings of a Spark session that the meaning of an expression depends on.
 
+_TIME_PARSER: Final = "spark.sql.legacy.timeParserPolicy"
 _OTHER_CONVERSIONS: Final = (
     "spark.sql.legacy.execution.pythonUDF.pandas.conversion.enabled",
     "spark.sql.execution.pythonUDF.pandas.intToDecimalCoercionEnabled",
@@ -66,6 +67,8 @@ class SessionSettings:
     time_zone: str = "UTC"
     ansi: bool = True
     case_sensitive: bool = False
+    time_parser: str = "CORRECTED"
+    """How times are read and written by patterns: ``spark.sql.legacy.timeParserPolicy``."""
     conversions: Conversions = UTC_CONVERSIONS
     """How the arguments and the results of Python functions are converted."""
 
@@ -82,6 +85,7 @@ class SessionSettings:
             zone,
             is_on("spark.sql.ansi.enabled"),
             is_on("spark.sql.caseSensitive"),
+            str(spark.conf.get(_TIME_PARSER)).upper(),
             Conversions(
                 zone,
                 is_on("spark.sql.legacy.execution.pandas.groupedMap.assignColumnsByName", "true"),
@@ -123,12 +127,17 @@ class ExpressionContext:
         handler = self.handlers.get(node.kind)
         if handler is not None:
             return handler(self, node)
-        if node.kind in _CHANGING:
+        if node.kind in CHANGING:
             raise FlowError(
-                f"{_CHANGING[node.kind]} changes without a change of the input, so a view of it cannot be "
+                f"{CHANGING[node.kind]} changes without a change of the input, so a view of it cannot be "
                 "kept up to date. Use a column of the input instead."
             )
         raise self.rejected(node, "it is not supported in an incremental view")
+
+    def check_time_parser(self, node: TreeNode) -> None:
+        """Reject an expression with the pattern of a time if the session reads patterns in another way."""
+        if self.session.time_parser != "CORRECTED":
+            raise self.rejected(node, f"{_TIME_PARSER}={self.session.time_parser} is not supported")
 
     def all(self, nodes: Sequence[TreeNode]) -> tuple[Expression, ...]:
         """Return the expressions of several trees."""
@@ -160,8 +169,16 @@ class ExpressionContext:
 
     def constant_of(self, expression: Expression) -> tuple[Any] | None:
         """Return the value of an expression without columns, or None; the value can be None, too."""
-        if isinstance(expression, Literal) and not isinstance(expression.value, pa.Scalar):
-            return (expression.value,)
+        if isinstance(expression, Literal):
+            value = expression.value
+            if not isinstance(value, pa.Scalar):
+                return (value,)
+            if not pa.types.is_nested(value.type):
+                return None
+            try:
+                return (value.as_py(),)
+            except (ValueError, OverflowError):  # a time that Python does not have
+                return None
         if any(True for _ in columns_of(expression)):
             return None
         try:
@@ -181,10 +198,10 @@ class ExpressionContext:
     def attribute(self, node: TreeNode) -> Expression:
         """Return the column of an attribute."""
         number = node.fields["exprId"]["id"]
-        name = self._attributes.get(number)
+        name, kind = self._attributes.get(number), self.type(node.fields["dataType"], node)
         if name is None:
             raise self.rejected(node, f"the attribute {node.fields.get('name')}#{number} is not in the input")
-        self.types[name] = self.type(node.fields["dataType"], node)
+        self.types[name] = kind
         return Column(name)
 
     def parameter(self, node: TreeNode) -> Expression:

@@ -13,8 +13,8 @@ A leaf says where its rows are, so a view knows its inputs by itself:
 All others are rejected when a query starts, with the name of the table and what to give in ``inputs=``.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Final
 from urllib.parse import unquote
@@ -108,6 +108,21 @@ def follow(spark: SparkSession, name: str, leaf: Any) -> FollowedInput:  # noqa:
             return _published(name, leaf, read)
         return _unknown(name, f"table of {class_name.rpartition('.')[2]}", read)
     return _unknown(name, kind, read)
+
+
+def of_columns(followed: FollowedInput, names: Sequence[str]) -> FollowedInput:
+    """Return an input of which Spark reads some of the columns."""
+    wanted = ["`" + name.replace("`", "``") + "`" for name in names]
+
+    def some(given: Any) -> Any:  # noqa: ANN401 - a source or a DataFrame
+        return given.select(*wanted) if isinstance(given, DataFrame) else given
+
+    make, read = followed.make, followed.read
+    return replace(
+        followed,
+        make=None if make is None else lambda: some(make()),
+        read=None if read is None else lambda: some(read()),
+    )
 
 
 def fresh_frame(spark: SparkSession, plan: Any) -> DataFrame:  # noqa: ANN401 - a plan of the JVM

@@ -11,13 +11,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from pointstamp.errors import SqlError
+from pointstamp.errors import SchemaError, SqlError
 from pointstamp.expressions.tree import Call, Expression, col, lit
 from pointstamp.incremental.window_functions import OrderFunction
 from pointstamp.plan import logical
 from pointstamp.plan.logical import Iterate, LogicalOperator, Recursive, Variable
 from pointstamp.spark.catalyst.aggregates import aggregate, project_onto
-from pointstamp.spark.catalyst.expression_context import SessionSettings
+from pointstamp.spark.catalyst.expression_context import CHANGING, SessionSettings
 from pointstamp.spark.catalyst.joins import join
 from pointstamp.spark.catalyst.python_functions import cogrouped_map, grouped_map
 from pointstamp.spark.catalyst.relation import (
@@ -30,7 +30,7 @@ from pointstamp.spark.catalyst.relation import (
     replaced,
     schema_of,
 )
-from pointstamp.spark.catalyst.rules import CatalystRules, PreparedPlan, walk
+from pointstamp.spark.catalyst.rules import CatalystRules, PreparedPlan, output_of, own_expressions, walk
 from pointstamp.spark.catalyst.translation import Translation, conjuncts, naming, rejected
 from pointstamp.spark.catalyst.trees import ExpressionNode, PlanNode, arrow_schema
 from pointstamp.spark.catalyst.windows import ordered_by, window
@@ -38,7 +38,7 @@ from pointstamp.spark.catalyst.windows import ordered_by, window
 _ROUNDS_MAX: Final = 100
 """Spark's ``spark.sql.cteRecursionLevelLimit``."""
 _ROWS_MAX: Final = 100_000
-"""A Range with more rows is not a constant of a query."""
+"""What has more rows is not a constant of a query."""
 _LEAVES: Final = frozenset(
     [
         "LogicalRDD", "LogicalRelation", "HiveTableRelation", "DataSourceV2Relation",
@@ -51,6 +51,20 @@ _PASSED: Final = frozenset(
         "ResolvedHint", "EventTimeWatermark", "LocalRelationAlias",
     ]
 )  # fmt: skip
+
+_CONSTANTS: Final = frozenset(["LocalRelation", "OneRowRelation", "Range", "CTERelationRef", "UnionLoopRef"])
+_COMPUTED: Final = frozenset(
+    [
+        "SubqueryAlias", "View", "WithCTE", "CTERelationDef", "UnionLoop", "Project", "Filter", "Join",
+        "LateralJoin", "Aggregate", "Distinct", "Union", "Except",
+        "Intersect", "Generate", "Expand",
+    ]
+)  # fmt: skip
+"""Nodes over constants that Spark computes when the view is defined: those whose rows have one answer.
+
+The rows of a LIMIT, a window and a sample can depend on the order of rows, so they are translated.
+"""
+_NOT_COMPUTED: Final = frozenset(["PythonUDF", "PythonUDTF", "OuterReference", *CHANGING])
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +87,9 @@ class PlanTranslator:
         self._made: dict[int, BoundRelation] = {}
         self._commons: dict[int, PlanNode] = {}
         self._loops: dict[int, tuple[Variable, tuple[int, ...]]] = {}
+        self._unreadable: dict[Any, ExpressionNode] = {}
+        """Columns of tables, by their ids, whose types there are not here."""
+        self._references: dict[int, frozenset[int] | None] = {}
         self._kept: list[PreparedPlan] = []
         """Nodes are known by their identity, so they are kept as long as they are known."""
 
@@ -86,6 +103,7 @@ class PlanTranslator:
         node = self._plan.tree
         if node.kind == "Sort":
             self._translation.note("ORDER BY without LIMIT is ignored: a view is a set of rows.")
+            node = node.children[0]
         relation = self.relation(node)
         columns: dict[str, Expression] = {}
         for field, identity in zip(schema, relation.output, strict=True):
@@ -101,12 +119,23 @@ class PlanTranslator:
         """Return what a node of the plan gives."""
         if id(node) not in self._made:
             with naming(node):
-                self._made[id(node)] = self._translate(node)
+                try:
+                    self._made[id(node)] = self._translate(node)
+                except KeyError as error:
+                    column = self._unreadable.get(error.args[0])
+                    if column is None:
+                        raise
+                    schema_of([column])  # raises for a type that is not supported
+                    raise rejected(column, "is not a column of the rows of the table") from error
         return self._made[id(node)]
 
     def _translate(self, node: PlanNode) -> BoundRelation:
         if node.kind in _LEAVES:
             return self._scan(node, None)
+        if node.kind in _COMPUTED and self._open_references(node) == frozenset():
+            computed = self._computed(node)
+            if computed is not None:
+                return computed
         if node.kind in _PASSED:
             return self.relation(node.children[0])
         if node.kind in _OF_CONTEXT:
@@ -114,6 +143,62 @@ class PlanTranslator:
         if node.kind in _PLAIN:
             return _PLAIN[node.kind](self._translation, node)
         raise rejected(node, "is not supported in an incremental view")
+
+    # Constants.
+
+    def _open_references(self, node: PlanNode) -> frozenset[int] | None:
+        """Return the common tables that a plan of constants reads only; None if it reads other tables."""
+        if id(node) not in self._references:
+            self._references[id(node)] = self._found_references(node)
+        return self._references[id(node)]
+
+    def _found_references(self, node: PlanNode) -> frozenset[int] | None:
+        if node.kind not in _COMPUTED and node.kind not in _CONSTANTS:
+            return None
+        if node.kind == "View" and self._table_of(node) is not None:
+            return None
+        if node.kind == "Range" and len(_numbers(node)) > _ROWS_MAX:
+            return None
+        parts = list(node.children)
+        for root in own_expressions(node):
+            for each in walk(root):
+                if each.kind in _NOT_COMPUTED:
+                    return None
+                if "plan" in each.fields:
+                    parts.append(each.fields["plan"])
+        found: set[int] = set()
+        for part in parts:
+            references = self._open_references(part)
+            if references is None:
+                return None
+            found |= references
+        if node.kind in ("CTERelationRef", "UnionLoopRef"):
+            found.add(int(node.fields["cteId" if node.kind == "CTERelationRef" else "loopId"]))
+        if node.kind in ("CTERelationDef", "UnionLoop"):
+            found.discard(int(node.fields["id"]))
+        if node.kind == "WithCTE":
+            found -= {int(node.children[place].fields["id"]) for place in node.fields["cteDefs"]}
+        return frozenset(found)
+
+    def _computed(self, node: PlanNode) -> BoundRelation | None:
+        """Return the rows that Spark computes of a plan of constants; None if they can have other values."""
+        assert self._plan is not None
+        jvm = self._plan.jvm_node(node)
+        if not jvm.deterministic():
+            return None
+        attributes = output_of(jvm)
+        try:
+            schema = schema_of(attributes)
+        except SchemaError:  # the nodes above may have other types
+            return None
+        rows = self._leaves.local_rows(jvm, schema, _ROWS_MAX + 1)
+        if rows.num_rows > _ROWS_MAX:
+            raise rejected(
+                node,
+                f"has more constant rows than the maximum of {_ROWS_MAX}",
+                "Make it an input of the view.",
+            )
+        return self._values(attributes, rows)
 
     # Leaves.
 
@@ -124,24 +209,34 @@ class PlanTranslator:
         output = [id_of(each) for each in node.fields["output"]]
         # Of a scan that reads some columns only, the attributes have the names of the table's.
         columns = {
-            identity: next(name for name in names if name == each.fields["name"])
+            identity: each.fields["name"]
             for identity, each in zip(output, node.fields["output"], strict=True)
+            if each.fields["name"] in names
         }
+        self._unreadable.update(
+            (identity, each)
+            for identity, each in zip(output, node.fields["output"], strict=True)
+            if identity not in columns
+        )
         return BoundRelation(leaf.scan, columns, tuple(output))
 
     def _view(self, node: PlanNode) -> BoundRelation:
         assert self._plan is not None
         self._leaves.check_settings(self._plan.jvm_node(node), self._translation.session)
-        name = node.fields["desc"]["identifier"]["table"]
+        table = self._table_of(node)
+        if table is not None and id(table) not in self._made:
+            self._references[id(table)] = None
+            self._made[id(table)] = self._scan(table, node.fields["desc"]["identifier"]["table"])
+        return self.relation(node.children[0])
+
+    def _table_of(self, node: PlanNode) -> PlanNode | None:
+        """Return the leaf that a temporary view names, or None if the view is a query."""
         child = node.children[0]
         while child.kind == "Project" and all(
             each.kind == "AttributeReference" for each in child.fields["projectList"]
         ):
             child = child.children[0]
-        is_table = child.kind in _LEAVES or child.kind == "LocalRelation"
-        if is_table and id(child) not in self._made:
-            self._made[id(child)] = self._scan(child, name)
-        return self.relation(node.children[0])
+        return child if child.kind in _LEAVES or child.kind == "LocalRelation" else None
 
     def _local(self, node: PlanNode) -> BoundRelation:
         assert self._plan is not None
@@ -162,8 +257,7 @@ class PlanTranslator:
         return BoundRelation(logical.Values(batch), columns, output, is_single=rows.num_rows == 1)
 
     def _range(self, node: PlanNode) -> BoundRelation:
-        fields = node.fields
-        numbers = range(int(fields["start"]), int(fields["end"]), int(fields["step"]))
+        numbers = _numbers(node)
         if len(numbers) > _ROWS_MAX:
             raise rejected(
                 node,
@@ -479,6 +573,11 @@ def _total(relation: BoundRelation) -> tuple[str, ...]:
     if not found:
         found = [f"{relation.operator.schema.names[0]} asc nulls first"]
     return tuple(found)
+
+
+def _numbers(node: PlanNode) -> range:
+    """Return the numbers of a Range."""
+    return range(int(node.fields["start"]), int(node.fields["end"]), int(node.fields["step"]))
 
 
 def _number(node: ExpressionNode) -> int:

@@ -6,23 +6,32 @@ is computed twice is one operator.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from pointstamp.arrangement.consolidate import DIFF
 from pointstamp.connectors.source import is_source
 from pointstamp.errors import SchemaError, SqlError
+from pointstamp.expressions.by_row import python_values
 from pointstamp.expressions.tree import Column, Expression, col
 from pointstamp.incremental.column_names import check_new_names
 from pointstamp.plan import logical
 from pointstamp.plan.logical import LogicalOperator, Scan, ScanKind
 from pointstamp.spark.catalyst.expression_context import SessionSettings
-from pointstamp.spark.catalyst.followed import CHANGE, FollowedInput, follow, is_python_source
+from pointstamp.spark.catalyst.followed import (
+    CHANGE,
+    FollowedInput,
+    follow,
+    is_python_source,
+    of_columns,
+)
 from pointstamp.spark.catalyst.trees import ExpressionNode, PlanNode, TreeNode, arrow_type
 
 Made = TypeVar("Made", bound=LogicalOperator)
@@ -31,6 +40,10 @@ _NO_MEANING: Final = frozenset(
     ["exprId", "resultId", "name", "qualifier", "metadata", "nullable", "explicitMetadata", "is_session"]
 )
 """Fields in which expressions with one meaning may differ."""
+
+
+_HIDDEN: Final = "_metadata"
+"""A column that Spark adds to files if a query asks for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +154,18 @@ def attribute(identity: int, name: str, data_type: Any) -> ExpressionNode:  # no
     return TreeNode("AttributeReference", "AttributeReference", fields, ())
 
 
+def readable_columns(attributes: Sequence[ExpressionNode]) -> pa.Schema:
+    """Return the columns of a leaf whose types there are here; SchemaError if there are none."""
+    fields = []
+    for each in attributes:
+        try:
+            fields.append(pa.field(str(each.fields["name"]), schema_of([each]).types[0]))
+        except SchemaError:
+            if len(attributes) == 1:
+                raise
+    return pa.schema(fields) if fields else schema_of(attributes)
+
+
 def schema_of(attributes: Sequence[ExpressionNode]) -> pa.Schema:
     """Return the columns of attributes of a leaf."""
     found = [(str(each.fields["name"]), each.fields["dataType"]) for each in attributes]
@@ -184,11 +209,20 @@ def same_expression(node: ExpressionNode) -> Any:  # noqa: ANN401 - a key
 # Leaves of plans: which table each is, by what name, and the rows of those that are constants.
 #
 # A table has the name of the temporary view that is directly over it, of its table in a catalog, or of its
-# path. A leaf without any of them has the name under which ``inputs=`` gives a DataFrame with the same leaf.
-# How its rows are read is found by ``followed``, unless ``inputs=`` gives a source or a stream by its name.
+# path; if tables of several schemas or folders have one name, the schema or the folder is before it. A leaf
+# without any of them has the name under which ``inputs=`` gives a DataFrame with the same leaf. How its rows
+# are read is found by ``followed``, unless ``inputs=`` gives a source or a stream by its name.
 
 _FILE_STREAM: Final = re.compile(r"FileSource\[(.*?)/?\]")
 _CHANGES: Final = ("weight", "operation", "key", "order", "deleted")
+
+
+class SameNameError(Exception):
+    """Two tables have one name, so both are named by more parts of their names."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +250,10 @@ class Leaves:
         spark: SparkSession,
         inputs: Mapping[str, Any],
         changes: Mapping[str, str | Mapping[str, Any]],
+        ambiguous: Set[str] = frozenset(),
     ) -> None:
         self._spark = spark
+        self._ambiguous = ambiguous
         self._changes = dict(changes)
         self._sources = {name: each for name, each in inputs.items() if not _is_batch(each)}
         self._given = {name: self._only_leaf(name, each) for name, each in inputs.items() if _is_batch(each)}
@@ -232,15 +268,22 @@ class Leaves:
         return leaves.apply(0)
 
     def leaf(self, node: PlanNode, jvm: Any, view_name: str | None) -> Leaf:  # noqa: ANN401
-        """Return the table that a leaf of a plan is."""
+        """Return the table that a leaf of a plan is; SameNameError if another table has its name."""
         name = self._name(node, jvm, view_name)
         known = self.found.get(name)
         if known is None:
+            schema = readable_columns(
+                [each for each in node.fields["output"] if not _is_hidden(each, node, jvm)]
+            )
             followed = self._followed(name, jvm)
-            scan = self._scan(name, schema_of(node.fields["output"]), followed)
+            if len(schema) < len(node.fields["output"]):
+                followed = of_columns(followed, schema.names)
+            scan = self._scan(name, schema, followed)
             known = Leaf(name, scan, jvm, followed)
             self.found[name] = known
         elif not known.jvm.sameResult(jvm):
+            if name not in self._ambiguous:
+                raise SameNameError(name)
             raise SqlError(
                 f"two tables have the name '{name}'. Give one of them another name with "
                 "createOrReplaceTempView, or in inputs=."
@@ -265,12 +308,19 @@ class Leaves:
         if node.kind in ("LogicalRelation", "HiveTableRelation"):
             table = node.fields.get("catalogTable") or node.fields.get("tableMeta")
             if table:
-                return str(table["identifier"]["table"])
-            paths = jvm.relation().location().rootPaths()
-            return PurePosixPath(str(paths.apply(0).getName())).name.split(".")[0]
+                found = table["identifier"]
+                parts = [found.get("catalog"), found.get("database"), found["table"]]
+                return self._unique_name([str(each) for each in parts if each is not None])
+            path = jvm.relation().location().rootPaths().apply(0)
+            names = [str(path.getParent().getName()), str(path.getName()).split(".")[0]]
+            return self._unique_name([each for each in names if each])
         if node.kind.startswith("DataSourceV2"):
             if jvm.identifier().isDefined():
-                return str(jvm.identifier().get().name())
+                identifier = jvm.identifier().get()
+                catalog = [str(jvm.catalog().get().name())] if jvm.catalog().isDefined() else []
+                return self._unique_name(
+                    [*catalog, *map(str, identifier.namespace()), str(identifier.name())]
+                )
             if is_python_source(jvm) and jvm.options().containsKey("output"):
                 return str(jvm.options().get("output"))
         if node.kind == "StreamingRelation" and (found := _FILE_STREAM.fullmatch(str(jvm.sourceName()))):
@@ -280,6 +330,14 @@ class Leaves:
             f"the table with the columns {columns} has no name. Call createOrReplaceTempView('name') before "
             "the view is defined and read spark.table('name'), or give inputs={'name': DataFrame}."
         )
+
+    def _unique_name(self, parts: Sequence[str]) -> str:
+        """Return the last part of a name, with more parts before it if several tables have it."""
+        for first in range(len(parts) - 1, 0, -1):
+            name = ".".join(parts[first:])
+            if name not in self._ambiguous:
+                return name
+        return ".".join(parts)
 
     def _followed(self, name: str, jvm: Any) -> FollowedInput:  # noqa: ANN401 - a leaf of the JVM
         source = self._sources.get(name)
@@ -316,12 +374,16 @@ class Leaves:
 
     # Constants.
 
-    def local_rows(self, jvm: Any, schema: pa.Schema) -> pa.RecordBatch:  # noqa: ANN401
-        """Return the rows that are part of the plan itself."""
+    def local_rows(self, jvm: Any, schema: pa.Schema, rows_max: int | None = None) -> pa.RecordBatch:  # noqa: ANN401
+        """Return the rows of a plan that reads no table; SqlError if Spark cannot compute them."""
         sql = self._spark.sparkContext._jvm.org.apache.spark.sql  # noqa: SLF001
         frame = DataFrame(sql.classic.Dataset.ofRows(self._spark._jsparkSession, jvm), self._spark)  # noqa: SLF001
         renamed = frame.toDF(*(f"column{place}" for place in range(len(schema)))) if len(schema) else frame
-        rows = renamed.toArrow().combine_chunks()
+        try:
+            rows = (renamed if rows_max is None else renamed.limit(rows_max)).toArrow().combine_chunks()
+            rows.validate(full=True)
+        except (PySparkException, Py4JJavaError, ValueError) as error:  # of Arrow, too
+            raise SqlError(f"Spark cannot compute the constant rows of the query: {error}") from error
         plain = [
             pa.concat_arrays(each.chunks).cast(kind) if each.num_chunks else pa.array([], kind)
             for each, kind in zip(rows.columns, schema.types, strict=True)
@@ -329,7 +391,8 @@ class Leaves:
         if not plain:
             return pa.RecordBatch.from_pydict({"one": pa.array([True] * rows.num_rows)})
         names = [f"column{place}" for place in range(len(plain))]
-        return pa.RecordBatch.from_arrays(plain, names=names)
+        made = pa.RecordBatch.from_arrays(plain, names=names)
+        return made if rows_max is None else _in_order(made)
 
     def check_settings(self, jvm: Any, session: SessionSettings) -> None:  # noqa: ANN401 - a view in the JVM
         """Reject a view that was created under settings other than those of the session."""
@@ -346,6 +409,19 @@ class Leaves:
                     f"view '{name}' was created with {setting}={said.get()}, and the session has {own}. "
                     "Create it again in this session."
                 )
+
+
+def _is_hidden(attribute: ExpressionNode, leaf: PlanNode, jvm: Any) -> bool:  # noqa: ANN401 - a leaf of the JVM
+    if attribute.fields["name"] != _HIDDEN or leaf.kind != "LogicalRelation":
+        return False
+    return _HIDDEN not in list(jvm.relation().schema().fieldNames())
+
+
+def _in_order(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows in an order of their own, so that a plan is the same however Spark has computed them."""
+    columns = map(python_values, rows.columns)
+    texts = [repr(row) for row in zip(*columns, strict=True)]
+    return rows.take(pa.array(sorted(range(len(texts)), key=texts.__getitem__), pa.int64()))
 
 
 def _is_batch(given: Any) -> bool:  # noqa: ANN401 - whatever came

@@ -4,12 +4,15 @@ The optimized plan is the wrong contract for a view that lives for months: it ha
 a literal, several ``count(distinct ...)`` as an Expand, common table expressions once for each use, and an
 order of joins that depends on statistics. The rules below are those that remove what only Catalyst can remove
 (correlated subqueries, functions that stand for others) and those that move conditions to where their
-columns are; none of them looks at data, at statistics or at the clock.
+columns are; none of them looks at data, at statistics or at the clock. Spark also folds what has the same
+value for each row (``ConstantFolding``), unless the plan has an expression that changes, such as
+``current_date()``: folding would replace it with its value of that moment.
 
 JSON loses some of what a plan has (this module); the values of a pivot, and which keys are session windows,
 are added to it here.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -19,12 +22,16 @@ from pyspark.errors import PySparkException
 from pointstamp.errors import InternalError, SqlError
 from pointstamp.spark.catalyst.trees import ExpressionNode, PlanNode, TreeNode, parse
 
-_ANALYSIS: Final = "org.apache.spark.sql.catalyst.analysis"
-_OPTIMIZER: Final = "org.apache.spark.sql.catalyst.optimizer"
+_CATALYST: Final = "org.apache.spark.sql.catalyst"
+_ANALYSIS: Final = f"{_CATALYST}.analysis"
+_OPTIMIZER: Final = f"{_CATALYST}.optimizer"
 
 RULES: Final = (
     f"{_ANALYSIS}.EliminateSubqueryAliases",
+    f"{_CATALYST}.expressions.EliminatePipeOperators",
+    f"{_OPTIMIZER}.EliminateSQLFunctionNode",
     f"{_OPTIMIZER}.ReplaceExpressions",
+    f"{_OPTIMIZER}.ConstantFolding",
     f"{_OPTIMIZER}.RewriteNonCorrelatedExists",
     f"{_OPTIMIZER}.PullOutGroupingExpressions",
     f"{_OPTIMIZER}.RewriteWithExpression",
@@ -39,6 +46,15 @@ RULES: Final = (
 )
 """Scala objects, in the order in which they are applied."""
 
+_FOLDING: Final = f"{_OPTIMIZER}.ConstantFolding"
+_SPECIAL_TEXTS: Final = f"{_OPTIMIZER}.SpecialDatetimeValues"
+"""Spark's rule that replaces casts of 'now', 'today' and others with the time of planning."""
+_INLINING: Final = f"{_OPTIMIZER}.InlineCTE"
+_CHANGING: Final = re.compile(
+    r'"class":"[\w.$]*\.(?:Current(?!Row)\w*|LocalTimestamp\w*|Now|UnixTimestampNow)\$?"'
+)
+"""Expressions that have the same value for each row, and another one in another query."""
+
 _PASSES_MAX: Final = 20
 
 
@@ -48,6 +64,8 @@ class CatalystRules:
     def __init__(self, spark: Any) -> None:  # noqa: ANN401 - a classic session
         self._jvm = spark.sparkContext._jvm  # noqa: SLF001 - the one way to the JVM
         self._rules = [self._rule(name) for name in RULES]
+        self._special = self._rule(_SPECIAL_TEXTS)
+        self._inlining = self._inlining_rule()
 
     def _rule(self, name: str) -> Any:  # noqa: ANN401 - a Scala object
         try:
@@ -65,15 +83,37 @@ class CatalystRules:
             holder = getattr(holder, part)
         return getattr(holder, "MODULE$")
 
-    def prepare(self, analyzed: Any) -> "PreparedPlan":  # noqa: ANN401 - a plan of the JVM
-        """Return an analyzed plan without what the rules remove."""
+    def _inlining_rule(self) -> Any:  # noqa: ANN401 - a Scala object
+        """Return the rule that puts common table expressions where they are used; all of them."""
+        companion = self._rule(_INLINING)
+        loader = self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        (constructor,) = self._jvm.java.lang.Class.forName(_INLINING, True, loader).getConstructors()
+        count = len(constructor.getParameterTypes())  # 2 in Spark 4.1, 3 in Spark 4.3
+        others = [getattr(companion, f"apply$default${place}")() for place in range(2, count + 1)]
+        return companion.apply(True, *others)
+
+    def prepare(self, analyzed: Any, *, is_inlined: bool = False) -> "PreparedPlan":  # noqa: ANN401
+        """Return an analyzed plan of the JVM without what the rules remove.
+
+        Common table expressions stay, but for those of correlated subqueries: Spark cannot decorrelate them.
+        """
         plan = analyzed
+        if not self._special.apply(plan).fastEquals(plan):
+            raise SqlError(
+                "a text such as 'now' or 'today' is cast to a time, whose value changes without a change of "
+                "the input. Use a column of the input instead."
+            )
+        folds = _CHANGING.search(plan.toJSON()) is None
         for _ in range(_PASSES_MAX):
             changed = plan
             for name, rule in zip(RULES, self._rules, strict=True):
+                if name == _FOLDING and not folds:
+                    continue
                 try:
                     changed = rule.apply(changed)
                 except PySparkException as error:
+                    if "through WithCTE is not supported" in str(error) and not is_inlined:
+                        return self.prepare(self._inlining.apply(analyzed), is_inlined=True)
                     simple = name.rpartition(".")[2]
                     raise SqlError(f"Spark's rule {simple} does not apply: {error}") from error
             if changed.fastEquals(plan):
@@ -105,7 +145,7 @@ class PreparedPlan:
             node, path = waiting.pop()
             self._plans[id(node)] = (plan, path)
             waiting.extend((child, (*path, place)) for place, child in enumerate(node.children))
-            own = list(_own_expressions(node))
+            own = list(own_expressions(node))
             if node.kind == "Aggregate":
                 self._mark_sessions(node)
             if node.kind == "Generate":
@@ -142,6 +182,11 @@ def analyzed_plan(frame: Any) -> Any:  # noqa: ANN401 - a DataFrame, and a plan 
         raise SqlError(f"Spark cannot analyze the DataFrame: {error}") from error
 
 
+def output_of(plan: Any) -> list[ExpressionNode]:  # noqa: ANN401 - a plan of the JVM
+    """Return the attributes of the output of a plan."""
+    return [parse(each.toJSON()) for each in _elements(plan.output())]
+
+
 def walk(root: TreeNode) -> Iterator[TreeNode]:
     """Yield a node and all below it in pre-order; not the plans of subqueries."""
     yield root
@@ -149,7 +194,7 @@ def walk(root: TreeNode) -> Iterator[TreeNode]:
         yield from walk(child)
 
 
-def _own_expressions(node: PlanNode) -> Iterator[ExpressionNode]:
+def own_expressions(node: PlanNode) -> Iterator[ExpressionNode]:
     """Yield the expressions among the fields of a node, in the order of ``QueryPlan.expressions``."""
     waiting = list(node.fields.values())[::-1]
     while waiting:
@@ -202,7 +247,10 @@ _PLANS: Final = frozenset(["plan"])
 """Fields of an expression that hold the plan of a subquery."""
 
 _EXACT_LITERALS: Final = frozenset(["timestamp", "binary"])
-"""Types of literals whose JSON does not say the value."""
+"""Types of literals whose JSON does not say the value; nested types are others."""
+
+_REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
+"""What Java shows in place of bytes that are not UTF-8."""
 
 
 def complete(plan: Any, tree: TreeNode) -> TreeNode:  # noqa: ANN401 - a Catalyst plan in the JVM
@@ -255,8 +303,12 @@ def _needs(tree: TreeNode) -> bool:
 
 def _is_incomplete(tree: TreeNode) -> bool:
     if tree.kind == "Literal":
-        kind = tree.fields["dataType"]  # a nested type is a mapping
-        return isinstance(kind, str) and kind in _EXACT_LITERALS and tree.fields["value"] is not None
+        kind, value = tree.fields["dataType"], tree.fields["value"]
+        if value is None:
+            return False
+        if isinstance(kind, str):
+            return kind in _EXACT_LITERALS or (kind == "string" and _REPLACEMENT in value)
+        return isinstance(kind, dict)  # a nested type
     if tree.kind == "PythonUDF":
         return True
     has_plan = any(isinstance(tree.fields.get(name), TreeNode) for name in _PLANS)
@@ -271,8 +323,7 @@ def _own_fields(expression: Any, tree: TreeNode) -> Mapping[str, Any]:  # noqa: 
     if tree.kind == "Literal":
         if not _is_incomplete(tree):
             return tree.fields
-        value = expression.value()
-        return {**tree.fields, "value": bytes(value) if tree.fields["dataType"] == "binary" else int(value)}
+        return {**tree.fields, "value": _literal_value(expression.value(), expression.dataType())}
     if tree.kind == "PythonUDF":
         return {**tree.fields, "func": _pickled_function(expression.func())}
     omitted: dict[str, Any] = {
@@ -283,6 +334,49 @@ def _own_fields(expression: Any, tree: TreeNode) -> Mapping[str, Any]:  # noqa: 
             None if each is None else str(each) for each in _elements(expression.patterns())
         ]
     return {**tree.fields, **omitted}
+
+
+def _literal_value(value: Any, kind: Any) -> Any:  # noqa: ANN401 - a value and a type in the JVM
+    """Return a value of Catalyst as ``by_row`` has values; None for a type that has none here.
+
+    SqlError for a string with bytes that are not UTF-8.
+    """
+    if value is None:
+        return None
+    match str(kind.typeName()):
+        case "array":
+            return _array_values(value, kind.elementType())
+        case "map":
+            keys = _array_values(value.keyArray(), kind.keyType())
+            return list(zip(keys, _array_values(value.valueArray(), kind.valueType()), strict=True))
+        case "struct":
+            fields = [kind.apply(place) for place in range(kind.length())]
+            return {
+                field.name(): None
+                if value.isNullAt(place)
+                else _literal_value(value.get(place, field.dataType()), field.dataType())
+                for place, field in enumerate(fields)
+            }
+        case "binary":
+            return bytes(value)
+        case name if name.startswith("decimal"):
+            return value.toJavaBigDecimal()
+        case name if name.startswith("string"):
+            try:
+                return bytes(value.getBytes()).decode()
+            except UnicodeDecodeError as error:
+                raise SqlError(
+                    f"a constant string has bytes that are not UTF-8: {bytes(value.getBytes())!r}. Use a "
+                    "binary value."
+                ) from error
+    return value
+
+
+def _array_values(array: Any, kind: Any) -> list[Any]:  # noqa: ANN401 - an array and a type in the JVM
+    return [
+        None if array.isNullAt(place) else _literal_value(array.get(place, kind), kind)
+        for place in range(array.numElements())
+    ]
 
 
 def _pickled_function(function: Any) -> bytes | None:  # noqa: ANN401 - a PythonFunction in the JVM

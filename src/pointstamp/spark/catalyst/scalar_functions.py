@@ -233,6 +233,7 @@ def _format(translator: ExpressionContext, node: TreeNode) -> Expression:
 
 
 def _pattern(translator: ExpressionContext, node: TreeNode) -> str:
+    translator.check_time_parser(node)
     found = translator.constant(node, "the pattern of a time")
     if not isinstance(found, str):
         raise translator.rejected(node, "the pattern of a time is null")

@@ -62,6 +62,8 @@ def _value(translator: ExpressionContext, node: TreeNode, value: Any, kind: pa.D
         return timedelta(microseconds=int(value))
     if types.is_list(kind) and value == "[]":
         return pa.scalar([], kind)
+    if types.is_nested(kind) and not isinstance(value, str):
+        return array_of([value], kind)[0]
     raise translator.rejected(node, f"a literal of the type {node.fields['dataType']} is not supported")
 
 

@@ -226,8 +226,11 @@ def _with_plain_times(node: ExpressionNode) -> ExpressionNode:
         if kind is None:
             raise rejected(node, "of timestamps without a zone is not supported", "Cast it to timestamp.")
         return TreeNode(kind, kind, {}, children)
-    if node.kind == "Cast" and node.fields["dataType"] == "interval" and node.children[0].kind == "Literal":
-        found = _LENGTH.fullmatch(str(node.children[0].fields["value"]))
+    length = node
+    if node.kind == "Cast" and node.fields["dataType"] == "interval":
+        (length,) = node.children
+    if length.kind == "Literal" and node.fields["dataType"] == "interval":
+        found = _LENGTH.fullmatch(str(length.fields["value"]))
         if found is not None:
             value = str(int(found[1]) * _MICROS[found[2]])
             return TreeNode("Literal", "Literal", {"value": value, "dataType": "interval day to second"}, ())

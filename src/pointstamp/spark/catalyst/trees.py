@@ -94,6 +94,8 @@ _PLAIN: Final = {
     "timestamp_ntz": CLOCK,
     "void": pa.null(),
 }
+_COLLATIONS: Final = "__COLLATIONS"
+"""What JSON says of a field with a collation, in place of its type."""
 _DECIMAL: Final = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 _DAY_TIME: Final = re.compile(r"interval (day|hour|minute|second)( to (hour|minute|second))?")
 
@@ -119,6 +121,11 @@ def arrow_type(given: Any, what: str) -> pa.DataType:  # noqa: ANN401 - a type i
             return pa.map_(arrow_type(given["keyType"], what), arrow_type(given["valueType"], what))
         if kind == "struct":
             fields = given["fields"]
+            if collated := [field["name"] for field in fields if _COLLATIONS in field.get("metadata", {})]:
+                raise SchemaError(
+                    f"{what}: the field '{collated[0]}' has a collation, which is not supported. "
+                    "Cast it to string."
+                )
             if len({field["name"] for field in fields}) == len(fields):
                 return pa.struct(
                     [pa.field(field["name"], arrow_type(field["type"], what)) for field in fields]
@@ -129,6 +136,19 @@ def arrow_type(given: Any, what: str) -> pa.DataType:  # noqa: ANN401 - a type i
 def arrow_schema(given: Any, what: str) -> pa.Schema:  # noqa: ANN401 - a struct in JSON
     """Return the schema of a struct of Catalyst."""
     return pa.schema(list(arrow_type(given, what)))
+
+
+def has_map(given: pa.DataType) -> bool:
+    """Return whether a type is a map, or has one inside.
+
+    >>> has_map(pa.list_(pa.map_(pa.string(), pa.int8()))), has_map(pa.list_(pa.int8()))
+    (True, False)
+    """
+    if pa.types.is_map(given):
+        return True
+    if pa.types.is_list(given):
+        return has_map(given.value_type)
+    return pa.types.is_struct(given) and any(has_map(field.type) for field in given)
 
 
 def catalyst_type(given: pa.DataType) -> Any:  # noqa: ANN401 - a type in JSON

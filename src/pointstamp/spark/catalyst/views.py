@@ -14,7 +14,7 @@ from pointstamp.spark.catalyst.connect import classic_session, connect_plan, is_
 from pointstamp.spark.catalyst.expression_context import SessionSettings
 from pointstamp.spark.catalyst.followed import FollowedInput, follow, fresh_frame
 from pointstamp.spark.catalyst.operators import PlanTranslator, output_schema
-from pointstamp.spark.catalyst.relation import Leaves
+from pointstamp.spark.catalyst.relation import Leaves, SameNameError
 from pointstamp.spark.catalyst.rules import CatalystRules, analyzed_plan
 from pointstamp.spark.refreshing import EMPTY, RecomputedView
 
@@ -51,8 +51,18 @@ def logical_views(
     if not views:
         raise FlowError("ps.views needs at least one view, got an empty mapping.")
     spark = classic_session(spark)
+    ambiguous: set[str] = set()
+    while True:
+        try:
+            return _translated(spark, views, Leaves(spark, inputs, changes, ambiguous), policies)
+        except SameNameError as error:  # all tables with this name are named by more parts
+            ambiguous.add(error.name)
+
+
+def _translated(
+    spark: SparkSession, views: Mapping[str, Any], leaves: Leaves, policies: Mapping[str, str]
+) -> LogicalViews:
     session = SessionSettings.of(spark)
-    leaves = Leaves(spark, inputs, changes)
     translator = PlanTranslator(CatalystRules(spark), session, leaves)
     outputs: dict[str, LogicalOperator] = {}
     notes: dict[str, tuple[str, ...]] = {}

@@ -37,6 +37,10 @@ def window(translation: Translation, node: PlanNode) -> BoundRelation:
     taken = child.operator.schema.names
     results: dict[int, tuple[str, Expression]] = {}
     for each in node.fields["windowExpressions"]:
+        if each.kind != "Alias":
+            raise rejected(
+                each, "is in a window of a correlated subquery", "Write a join, and a window over it."
+            )
         over = _with_plain_frame(each.children[0])
         found = translate_window(translation.translator(child.columns), over)
         values = [col(_named(functions, function, taken)) for function in found.functions]
