@@ -114,9 +114,9 @@ def views(
             inserted. A text names the column of multiplicities (1 inserts a row, -1 deletes it). A mapping
             has one of ``{"weight": column}``, ``{"operation": column}`` ("insert", "delete", ...), and
             ``{"key": columns, "order": column, "deleted": column}`` for upserts.
-        policy (str, default "INCREMENTAL"): The refresh policy of views that name none: ``"INCREMENTAL"``
-            rejects a view that cannot be incremental, with ``"AUTO"`` Spark recomputes it at each refresh,
-            with ``"FULL"`` every view.
+        policy (str, default "INCREMENTAL"): The refresh policy of views that name none: ``"INCREMENTAL"`` or
+            ``"INCREMENTAL STRICT"`` reject a view that cannot be incremental, with ``"AUTO"`` Spark
+            recomputes it at each refresh, with ``"FULL"`` every view.
         name (str, default "views"): The name of the flow.
 
     Raises:
@@ -148,7 +148,7 @@ def explain_views(
     orders"))``.
     """
     queries, policies = _declared(views, check_policy(policy))
-    lenient = {name: "AUTO" if each == "INCREMENTAL" else each for name, each in policies.items()}
+    lenient = {name: "AUTO" if each.startswith("INCREMENTAL") else each for name, each in policies.items()}
     flow = _flow_of(spark, queries, lenient, inputs, changes, "views")
     flow.policies = policies
     return flow.explain()
@@ -190,7 +190,7 @@ class ViewFlow(Dataflow):
         who = f"view '{name}' (refresh policy {policy})"
         if view is None:
             return f"{who}: incremental"
-        if policy == "INCREMENTAL":
+        if policy.startswith("INCREMENTAL"):
             return f"{who}: REJECTED, because {view.reason}"
         return f"{who}: recomputed in full by Spark at each refresh, because {view.reason}"
 
