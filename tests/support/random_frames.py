@@ -291,7 +291,6 @@ class Drawn:
             (f"first_value({value}) {by_all}", "int"),
             (f"percent_rank() over (partition by {keys} order by {order})", "double"),
             (f"ntile(2) {by_all}", "int"),
-            (f"nth_value({value}, 2) {by_all}", "int"),
             (f"last_value({value}) ignore nulls {by_all}", "int"),
             (f"cume_dist() over (partition by {keys} order by {order} desc)", "double"),
             (
