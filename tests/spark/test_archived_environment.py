@@ -102,7 +102,10 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.long
-def test_executors_run_the_compiled_files_of_an_archived_environment(tmp_path: Path, archive: Path) -> None:
+def test_executors_run_the_compiled_files_of_an_archived_environment(
+    tmp_path: Path, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("POINTSTAMP_CORE", raising=False)  # by which the other tests run it as Python
     around = environment(tmp_path) | {
         "PYSPARK_PYTHON": "./environment/bin/python",
         "PYSPARK_DRIVER_PYTHON": sys.executable,
