@@ -69,7 +69,7 @@ LEFT: Final[dict[str, tuple[int, str]]] = {
     "reduce/aggregate.py": (1, PYTHON),
     "spark/catalog_sink.py": (1, OTHERS),
     "spark/catalyst/python_batches.py": (1, PYTHON),
-    "spark/catalyst/rules.py": (3, FIELDS),
+    "spark/catalyst/rules.py": (4, FIELDS),
     "spark/crew.py": (1, FIELDS),
     "spark/failures.py": (1, FIELDS),
     "spark/input_log.py": (1, OTHERS),
