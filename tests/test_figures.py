@@ -42,6 +42,10 @@ def test_the_chart_is_drawn_from_the_figures() -> None:
 
 
 def test_the_figures_are_those_of_the_pages() -> None:
+    views = [row for row in rows_of("views.md", "## Scale 0.1\n") if re.fullmatch(r"q\d+", row[0])]
+    taken = [[float(row[at].split(" / ")[0].replace(",", "")) for at in (5, 8)] for row in views]
+    assert len(views) == 99
+    assert_rounded(drawn("TPC-DS"), [median(column) for column in zip(*taken, strict=True)])
     queries = [row for row in rows_of("tpch.md", "## Scale 1\n") if re.fullmatch(r"q\d+", row[0])][:22]
     wall = [[float(row[at].split(" / ")[0].replace(",", "")) for at in (3, 6, 7)] for row in queries]
     assert len(queries) == 22
