@@ -102,10 +102,8 @@ class Task:
         membership = register(self.place, hello, self._mesh)
         if membership is not None:
             self._work(membership, batches)
-        elif isinstance(
-            self.work, QueryWork
-        ):  # Spark keeps only a process that has read its input, here one row
-            for _ in batches:
+        elif isinstance(self.work, QueryWork):
+            for _ in batches:  # one row: Spark keeps only a process that has read its input
                 pass
         return iter(())
 

@@ -259,7 +259,7 @@ def _form(
         now = monotonic()
         if now < next_look:
             continue
-        next_look = now + (_ACTIVE_SECONDS_AFTER_LOSS if left else _ACTIVE_SECONDS)
+        next_look = now + (_ACTIVE_SECONDS if left is None else _ACTIVE_SECONDS_AFTER_LOSS)
         if left is not None:
             left.look(slots_now(spark) or 0)
             is_full = left.are_full(machine.registered)
